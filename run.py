@@ -25,6 +25,7 @@ CHECKS = {
     "ruff": ["-m", "ruff", "check"],
     "pyright": ["-m", "pyright"],
     "import rules": ["-c", "from importlinter.cli import lint_imports_command as lint; lint()"],
+    "requirements": ["tools/requirements.py", "--check"],
     "pytest": ["-m", "pytest", "-n", "2"],
 }
 

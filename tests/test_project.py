@@ -113,7 +113,7 @@ def long_functions(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def test_core_loads_with_the_standard_library_and_msgspec_alone():
-    """A-002: the core runs in a browser, where NumPy and the rest are not to be had."""
+    """The core runs in a browser, where NumPy and the rest are not to be had."""
     assert offences(CORE, third_party_imports) == []
 
 
@@ -134,7 +134,7 @@ def test_floats_are_not_added_with_sum():
 
 
 def test_no_architecture_by_name_behind_the_border():
-    """A-030: hf.py turns a config into blocks once; nothing after it asks which family that was."""
+    """hf.py turns a config into blocks once; nothing after it asks which family that was."""
     assert offences(INNER, families_by_name) == []
 
 

@@ -80,7 +80,7 @@ def differences(here: object, there: object, path: str = "") -> list[str]:
 
 
 def test_core_loads_and_answers_alike_in_pyodide():
-    """A-002, F-05"""
+    """A-002: what a control change recomputes, the browser computes itself."""
     there = run_in_pyodide()
     assert there["failed"] == {}, "\n".join(there["failed"].values())
     assert "rooflab.units" in there["modules"]
