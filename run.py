@@ -22,7 +22,7 @@ PYTHON = SCRIPTS / ("python.exe" if os.name == "nt" else "python")
 LOCKS = {"run": ROOT / "requirements.lock", "test": ROOT / "requirements-dev.lock"}
 EXAMPLE = "rooflab estimate llama-3.1-8b --on h100-sxm --batch 32 --prompt 1024 --output 256"
 CHECKS = {
-    "ruff": ["-m", "ruff", "check"],
+    "ruff": ["-m", "ruff", "check", "--output-format=concise"],
     "pyright": ["-m", "pyright"],
     "import rules": ["-c", "from importlinter.cli import lint_imports_command as lint; lint()"],
     "requirements": ["tools/requirements.py", "--check"],
