@@ -24,7 +24,7 @@ EXAMPLE = "rooflab estimate llama-3.1-8b --on h100-sxm --batch 32 --prompt 1024 
 CHECKS = {
     "ruff": ["-m", "ruff", "check", "--output-format=concise"],
     "pyright": ["-m", "pyright"],
-    "import rules": ["-c", "from importlinter.cli import lint_imports_command as lint; lint()"],
+    "import rules": ["-c", "from importlinter.cli import lint_imports_command as lint; lint(['--no-logo'])"],
     "requirements": ["tools/requirements.py", "--check"],
     "pytest": ["-m", "pytest", "-n", "2"],
 }
