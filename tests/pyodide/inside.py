@@ -9,12 +9,12 @@ import pkgutil
 import sys
 import traceback
 
-OUTER = ("cli", "web", "measure", "__main__")  # never loaded in a browser
+OUTER = ("cli", "web", "measure")  # never loaded in a browser
 
 
 def core_modules(package):
     names = [module.name for module in pkgutil.walk_packages(package.__path__, "rooflab.")]
-    return [name for name in names if name.split(".")[1] not in OUTER]
+    return [name for name in names if name.split(".")[1] not in OUTER and not name.endswith(".__main__")]
 
 
 def failures_to_import():
