@@ -1,0 +1,265 @@
+"""Wire formulas: how long ranks take to exchange a payload over the levels of a system.
+
+Every function takes ranks p, payload n [byte], link latency α [s] per message step and bandwidth β [byte/s, one way, per
+device], and returns seconds; with one rank nothing moves. `exchange_time` places a layout's ranks on the levels and picks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rooflab import num
+from rooflab.system import Link, System
+from rooflab.work import Layout, Op
+
+Number = Any
+
+
+def ring_all_reduce(p: Number, n: Number, alpha: Number, beta: Number) -> Number:
+    """Time of a ring all-reduce: 2(p−1) steps that each move a p-th of the payload.
+
+    Counts: latency of every step and the bytes each rank sends.
+    Source: requirement A-020.
+    Holds: equal links around the ring.
+    """
+    return 2.0 * (p - 1.0) * alpha + 2.0 * (p - 1.0) / p * n / beta
+
+
+def one_shot_all_reduce(p: Number, n: Number, alpha: Number, beta: Number) -> Number:
+    """Time of a one-shot all-reduce: every rank sends its whole payload to every other at once.
+
+    Counts: one latency and (p−1) payloads per rank.
+    Source: requirement A-020.
+    Holds: a switch or full mesh between the ranks.
+    """
+    return alpha + (p - 1.0) * n / beta
+
+
+def in_network_all_reduce(n: Number, alpha: Number, beta: Number) -> Number:
+    """Time of an all-reduce whose sums are formed in the switch: one payload up, one down, at the same time.
+
+    Counts: two latencies and one payload per direction.
+    Source: refs.toml `in_network_reduction`.
+    Holds: links with in-network reduction.
+    """
+    return 2.0 * alpha + n / beta
+
+
+def all_gather(p: Number, n: Number, alpha: Number, beta: Number) -> Number:
+    """Time to gather (or reduce-scatter) a payload of n bytes spread over p ranks, ring.
+
+    Counts: (p−1) steps of a p-th of the payload.
+    Source: refs.toml `collectives`.
+    Holds: equal links around the ring.
+    """
+    return (p - 1.0) * alpha + (p - 1.0) / p * n / beta
+
+
+def all_to_all(p: Number, n: Number, alpha: Number, beta: Number) -> Number:
+    """Time for every rank to send a p-th of its n bytes to each other rank.
+
+    Counts: one latency (messages are concurrent) and (p−1)/p of the payload.
+    Source: requirement D-083.
+    Holds: balanced destinations.
+    """
+    return alpha + (p - 1.0) / p * n / beta
+
+
+def ring_pass(p: Number, n: Number, alpha: Number, beta: Number) -> Number:
+    """Time of a ring in which every rank's block of n bytes visits all others: p−1 hops.
+
+    Counts: each hop's latency and bytes.
+    Source: requirement D-070.
+    Holds: hops one after another; overlap is decided by the profile.
+    """
+    return (p - 1.0) * (alpha + n / beta)
+
+
+def send(n: Number, alpha: Number, beta: Number) -> Number:
+    """Time to send n bytes to a neighbour.
+
+    Counts: one latency and the payload.
+    Source: the α–β model.
+    Holds: always.
+    """
+    return alpha + n / beta
+
+
+def grid_steps(units: Number) -> Number:
+    """Latency steps of an all-reduce on a mesh or torus of r × c units, r the largest factor not above √units.
+
+    Counts: reduce and broadcast along both dimensions: 2[(r−1) + (c−1)].
+    Source: requirement D-015.
+    Holds: rectangular grids.
+    """
+    if num.is_array(units):
+        import numpy
+
+        values, inverse = numpy.unique(units, return_inverse=True)
+        table = numpy.array([grid_steps(float(v)) for v in values])
+        return table[inverse].reshape(units.shape)
+    n = max(int(units), 1)
+    rows = next(r for r in range(int(n**0.5), 0, -1) if n % r == 0)
+    return 2.0 * ((rows - 1) + (n // rows - 1))
+
+
+def wrap_hops(units: Number, topology: str) -> Number:
+    """Hops of a ring's closing link: one on a ring or torus, rows − 1 on a mesh (at least one)."""
+    if topology != "mesh2d":
+        return 1.0
+    if num.is_array(units):
+        import numpy
+
+        values, inverse = numpy.unique(units, return_inverse=True)
+        table = numpy.array([wrap_hops(float(v), topology) for v in values])
+        return table[inverse].reshape(units.shape)
+    n = max(int(units), 1)
+    rows = next(r for r in range(int(n**0.5), 0, -1) if n % r == 0)
+    return float(max(rows - 1, 1))
+
+
+def units_touched(system: System, layout: Layout, axis: str, peers: Number = 1) -> Number:
+    """Units of the second level (nodes, cubes) that the ranks of an axis touch, at most.
+
+    Ranks fill the innermost level in the order tp, cp, attention_dp; an axis placed "outer" gives each rank a unit of its
+    own. Requirements D-007–D-009.
+    """
+    inner = float(system.links[0].size) if system.links else 1.0
+    tp, cp = layout.tp, layout.cp
+    tp_out, cp_out = layout.tp_placement == "outer", layout.cp_placement == "outer"
+    tp_units = tp if tp_out else num.ceil_div(tp, inner)
+    if axis == "tp":
+        return tp_units
+    if axis == "split":
+        return num.ceil(tp_units * peers / tp)
+    cp_units = cp * tp_units if cp_out else num.ceil_div(cp * (1 if tp_out else tp), inner)
+    if axis == "cp":
+        return cp_units
+    if axis == "ffn":
+        if layout.ffn_scope == "tp":
+            return tp_units
+        return cp_units if layout.ffn_scope == "tp_cp" else cp_units * layout.dp
+    packed = not (tp_out or cp_out)
+    dedicated = layout.ep if layout.ep_mode == "dedicated" else 1
+    group = layout.attention_dp * dedicated
+    stage = num.ceil_div(tp * cp * group, inner) if packed else cp_units * group
+    if axis in ("ep", "attention_dp"):
+        return stage
+    return num.ceil_div(tp * cp * group * layout.pp, inner) if packed else stage * layout.pp
+
+
+class Reach:
+    """The levels a group of ranks spans: the slowest link it uses, and its ranks on the inner level."""
+
+    __slots__ = ("alpha", "beta", "inner_ranks", "level", "outer_units", "units")
+
+    def __init__(self, system: System, layout: Layout, axis: str, peers: Number, efficiency: Number, latency: bool):
+        links = system.links
+        self.units = units_touched(system, layout, axis, peers)
+        self.alpha: Number = 0.0
+        self.beta: Number = 0.0
+        self.level: Number = 0
+        bounds = _outer_bounds(links)
+        alphas = [link.latency if latency else 0.0 for link in links]
+        betas = [link.bandwidth * efficiency for link in links]
+        self.alpha, self.beta = alphas[0], betas[0]
+        for index in range(1, len(links)):
+            beyond = self.units > bounds[index - 1]
+            self.alpha = num.where(beyond, alphas[index], self.alpha)
+            self.beta = num.where(beyond, betas[index], self.beta)
+            self.level = num.where(beyond, index, self.level)
+        self.inner_ranks = num.maximum(peers / self.units, 1.0)
+        self.outer_units = num.ceil(self.units / bounds[-2]) if len(links) > 2 else self.units
+
+
+def _outer_bounds(links: tuple[Link, ...]) -> list[float]:
+    """Units of the second level that one unit of each level holds: [1, nodes per rack, …]."""
+    bounds = [1.0]
+    for link in links[1:]:
+        bounds.append(bounds[-1] * link.size)
+    return bounds
+
+
+def exchange_time(
+    op: Op,
+    system: System,
+    layout: Layout,
+    *,
+    algorithm: str = "auto",
+    efficiency: Number = 1.0,
+    latency: bool = True,
+) -> Number:
+    """Seconds one execution of a collective takes, 0 where it has one rank.
+
+    algorithm: auto takes the fastest of ring, one-shot, hierarchical and in-network where the level offers it; flat and
+    ring use one ring at the slowest level the ranks touch; hierarchical reduces inside the inner level first.
+    """
+    if not system.links or algorithm == "none":
+        return 0.0 * op.peers * op.message_bytes
+    p, n = op.peers, op.message_bytes
+    safe = num.maximum(p, 1.0)
+    reach = Reach(system, layout, op.axis, safe, efficiency, latency)
+    alpha, beta = reach.alpha, reach.beta
+    if op.collective == "all_reduce":
+        time = _all_reduce(safe, n, reach, system, layout, algorithm, efficiency, latency)
+    elif op.collective == "all_to_all":
+        time = all_to_all(safe, n, alpha, beta)
+    elif op.collective in ("all_gather", "reduce_scatter"):
+        time = all_gather(safe, n, alpha, beta)
+    elif op.collective == "ring":
+        time = ring_pass(safe, n, alpha * _ring_wrap(reach, system), beta)
+    else:
+        time = send(n, alpha, beta)
+    return num.where(p > 1, time, 0.0 * time)
+
+
+def _ring_wrap(reach: Reach, system: System) -> Number:
+    """Hops of the slowest ring link at the outermost level, where a mesh has no wrap."""
+    outer = system.links[-1]
+    if outer.topology != "mesh2d":
+        return 1.0
+    at_outer = reach.level == len(system.links) - 1
+    return num.where(at_outer, wrap_hops(reach.outer_units, outer.topology), 1.0)
+
+
+def _all_reduce(
+    p: Number,
+    n: Number,
+    reach: Reach,
+    system: System,
+    layout: Layout,
+    algorithm: str,
+    efficiency: Number,
+    latency: bool,
+) -> Number:
+    """All-reduce by the chosen algorithm over the levels a group spans."""
+    alpha, beta = reach.alpha, reach.beta
+    flat = ring_all_reduce(p, n, alpha, beta)
+    outer = system.links[-1]
+    if outer.topology in ("mesh2d", "torus2d") and len(system.links) > 1:
+        steps = grid_steps(reach.outer_units) * alpha + 2.0 * (p - 1.0) / p * n / beta
+        flat = num.where(reach.level == len(system.links) - 1, steps, flat)
+    if algorithm in ("ring", "flat"):
+        return flat
+    hierarchical = _hierarchical(p, n, reach, system, efficiency, latency)
+    if algorithm == "hierarchical":
+        return hierarchical
+    best = num.minimum(flat, one_shot_all_reduce(p, n, alpha, beta))
+    first = system.links[0]
+    if first.in_network_reduce:
+        alone = in_network_all_reduce(n, first.latency if latency else 0.0, first.bandwidth * efficiency)
+        best = num.where(reach.units > 1, best, num.minimum(best, alone))
+    return num.minimum(best, hierarchical)
+
+
+def _hierarchical(
+    p: Number, n: Number, reach: Reach, system: System, efficiency: Number, latency: bool
+) -> Number:
+    """Reduce-scatter inside the inner level, all-reduce its shares across units, all-gather inside (requirement D-073)."""
+    first = system.links[0]
+    inner = reach.inner_ranks
+    alpha, beta = (first.latency if latency else 0.0), first.bandwidth * efficiency
+    inside = 2.0 * all_gather(inner, n, alpha, beta)
+    across = num.maximum(p / inner, 1.0)
+    outside = ring_all_reduce(across, n / inner, reach.alpha, reach.beta)
+    return inside + num.where(across > 1, outside, 0.0 * outside)
