@@ -106,15 +106,24 @@ def memory_time(moved: Number, bandwidth: Number, efficiency: Number) -> Number:
     return moved / (bandwidth * efficiency)
 
 
-def padded_flop(m: Number, n: Number, k: Number, groups: Number, tile: tuple[int, int, int]) -> Number:
-    """FLOP of a matrix product after its dimensions are rounded up to the tile; a short M rounds up to 16.
+def padded_rows(m: Number, tile: Number) -> Number:
+    """Rows of a matrix product after rounding up to the tile; fewer rows than a tile round up to 16.
+
+    Counts: idle rows.
+    Source: requirement A-013.
+    Holds: tensor-core devices.
+    """
+    return num.round_up(m, num.where(m < tile, num.minimum(tile, 16.0), tile))
+
+
+def padded_flop(rows: Number, n: Number, k: Number, groups: Number) -> Number:
+    """FLOP of a matrix product whose rows, columns and depth are already rounded up to the tile.
 
     Counts: work of idle lanes.
     Source: requirement A-013.
     Holds: tensor-core devices.
     """
-    rows = num.where(m < tile[0], num.round_up(m, min(16.0, tile[0])), num.round_up(m, tile[0]))
-    return 2.0 * groups * rows * num.round_up(n, tile[1]) * num.round_up(k, tile[2])
+    return 2.0 * groups * n * k * rows
 
 
 class Roofline:
@@ -124,6 +133,7 @@ class Roofline:
         self.system, self.layout, self.profile = system, layout, profile
         self.rates = rates if rates is not None else rates_of(profile, system.device.launch_time)["mid"]
         self._peaks: dict[str, Number] = {}
+        self._rows: dict[int, tuple[Number, Number]] = {}
 
     def peak(self, dtype: str) -> Number:
         """FLOP/s of the units that run this format on the device."""
@@ -134,6 +144,14 @@ class Roofline:
             else:
                 self._peaks[dtype] = device.vector_rate if dtype == "vector" else device.rate(dtype)
         return self._peaks[dtype]
+
+    def _padded(self, op: Op) -> Number:
+        """Tile-padded FLOP; operators of a step share their rows, so rounded rows are kept while they are the same object."""
+        tile_m, tile_n, tile_k = self.system.device.tile
+        kept = self._rows.get(id(op.m))
+        if kept is None or kept[0] is not op.m:
+            kept = self._rows[id(op.m)] = (op.m, padded_rows(op.m, float(tile_m)))
+        return padded_flop(kept[1], num.round_up(op.n, float(tile_n)), num.round_up(op.k, float(tile_k)), op.groups)
 
     def _has_vector(self) -> bool:
         return self.profile.vector_units and self.system.device.vector_rate is not None
@@ -154,7 +172,7 @@ class Roofline:
             return Cost(0.0, 0.0, time, launch)
         flop = op.flop
         if rates.tiles and op.kind in ("gemm", "grouped_gemm") and self.system.device.tile[0] > 1:
-            flop = padded_flop(op.m, op.n, op.k, op.groups, self.system.device.tile)
+            flop = self._padded(op)
         compute = compute_time(flop, self.peak(op.dtype), rates.compute)
         memory = memory_time(op.bytes(), self.system.device.memory_bandwidth, rates.memory)
         return Cost(compute, memory, 0.0, rates.launch_time)
@@ -175,13 +193,13 @@ class Priced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepTime(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of one step and of its causes (causes overlap, so they need not add up to the time)."""
+    """Seconds of one step and, with detail, of its causes (they overlap, so they need not add up to the time)."""
 
     time: Number
-    compute: Number
-    memory: Number
-    comm: Number
-    overhead: Number
+    compute: Number | None = None
+    memory: Number | None = None
+    comm: Number | None = None
+    overhead: Number | None = None
     priced: tuple[Priced, ...] = ()
 
     def share(self, of: str) -> dict[str, float]:
@@ -237,6 +255,8 @@ def step_time(
 
     With `detail` (scalars only) the result lists every operator with its share of its group's time and what binds it.
     """
+    if profile.group == "op" and not (detail or profile.overlap):
+        return _plain(operators, pricer, profile, pass_time)
     costs = [pricer.cost(op) for op in operators]
     groups: dict[Any, _Total] = {}
     members: dict[Any, list[int]] = {}
@@ -257,6 +277,16 @@ def step_time(
     return StepTime(
         time=time, compute=sums[0], memory=sums[1], comm=sums[2], overhead=sums[3] + pass_time, priced=priced
     )
+
+
+def _plain(operators: Sequence[Op], pricer: Pricer, profile: Profile, pass_time: Number) -> StepTime:
+    """The common case without grouping, overlap or detail: only the total is kept."""
+    time: Number = pass_time
+    for op in operators:
+        cost = _counted(op, pricer.cost(op))
+        local = cost.compute + cost.memory if profile.combine == "sum" else num.maximum(cost.compute, cost.memory)
+        time = time + op.count * (local + cost.comm + cost.overhead)
+    return StepTime(time=time)
 
 
 def _counted(op: Op, cost: Cost) -> Cost:

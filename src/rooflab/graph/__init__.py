@@ -15,10 +15,20 @@ from rooflab.graph.cut import Cut, cut
 from rooflab.graph.feedforward import ffn_operators
 from rooflab.graph.mixers import mixer_operators
 from rooflab.graph.stages import TITLES, attention_stages, ffn_stages
-from rooflab.model import Attention, Block, Dense, Model, MoE
+from rooflab.model import Attention, Block, Dense, LatentAttention, Model, MoE
 from rooflab.work import Layout, Op, Precision, Step, size_of
 
-__all__ = ["TITLES", "cut", "kv_bytes_per_device", "linear_params", "operators", "state_bytes_per_device", "total_weight_bytes"]
+__all__ = [
+    "TITLES",
+    "cut",
+    "is_one",
+    "kv_bytes_per_device",
+    "linear_params",
+    "operators",
+    "stage_share",
+    "state_bytes_per_device",
+    "total_weight_bytes",
+]
 
 Number = Any
 
@@ -224,8 +234,6 @@ def kv_bytes_per_device(model: Model, precision: Precision, layout: Layout, cont
     Heads are cut by tp (whole heads at least, unless split), positions by cp, layers by pp, sequences by attention_dp;
     a latent and index keys are held whole by every tp rank. An fp8 index key carries one fp32 scale.
     """
-    from rooflab.model import LatentAttention
-
     share = cut(model, precision, layout, Step(decode_sequences=sequences, decode_context=context))
     index_size = share.kv_size + (4.0 / 128.0 if precision.kv.startswith("fp8") else 0.0)
     total: Number = 0.0

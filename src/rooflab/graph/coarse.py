@@ -78,7 +78,7 @@ def published_operators(cut: Cut) -> list[Op]:
     width, step = _head_width(model), cut.step
     tokens = cut.prefill_sequences * cut.prefill_tokens + cut.decode_sequences
     params = float(model.params())
-    size = total_weight_bytes(model, cut.precision) / params
+    size = cut.weight_size("attention")
     traffic = (layers / tp, tokens, width)
     flop = (params / tp, tokens)
     weights = (params, size, tp)
