@@ -16,10 +16,12 @@ from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origi
 import msgspec
 
 from rooflab.system import Device, Link, System
-from rooflab.units import EXAMPLES, InputError, nearest, parse, parse_count, shown, unit_of
+from rooflab.units import EXAMPLES, InputError, format, nearest, parse, parse_count, shown, unit_of
 
 T = TypeVar("T")
-LARGEST_FILE = 256 * 1000  # bytes; a datasheet is a few kB
+F = TypeVar("F")
+LARGEST_FILE = 64_000  # bytes; a datasheet is a few kB
+_MOST_DOTS = 200  # a line; the TOML parser takes quadratic time over a dotted key
 _DEEPEST = 32
 
 
@@ -36,11 +38,18 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         if path.is_dir():
             raise InputError(f"{where} is a folder; give a .toml file")
+        if path.exists() and not path.is_file():  # a pipe or a device could block for ever
+            raise InputError(f"{where} is not a regular file; give a .toml file")
         with path.open("rb") as file:
             raw = file.read(LARGEST_FILE + 1)
         if len(raw) > LARGEST_FILE:
-            raise InputError(f"{where} is larger than {LARGEST_FILE // 1000} kB; a machine file is a few kB of TOML")
-        return tomllib.loads(raw.decode("utf-8"))
+            raise InputError(
+                f"{where} is larger than {format(LARGEST_FILE, 'byte')}; a machine file is a few kB of TOML"
+            )
+        text = raw.decode("utf-8")
+        if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
+            raise InputError(f"{where} has a line with more than {_MOST_DOTS} dots; a machine file is plain TOML")
+        return tomllib.loads(text)
     except FileNotFoundError:
         raise InputError(f"{where} does not exist; give the path of a .toml file") from None
     except (OSError, ValueError, RecursionError) as problem:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
@@ -54,7 +63,7 @@ def convert(data: Any, kind: type[T], where: str, *, bare_numbers: bool = True) 
     try:
         return msgspec.convert(_in_si(data, kind, "", bare_numbers, 0), kind)
     except msgspec.ValidationError as problem:
-        raise InputError(f"{where}: {_explain(str(problem), kind)}") from None
+        raise InputError(f"{where}: {_explain(str(problem), kind, data)}") from None
     except InputError as problem:
         raise InputError(f"{where}: {problem}") from None
 
@@ -78,7 +87,7 @@ def link(data: Any, where: str, find_link: Callable[[str], dict[str, Any]], *, b
     if base is not None:
         if not isinstance(base, str):
             raise InputError(f"{where}: link: {shown(base)} is not a name; write for example link = 'nvlink4'")
-        plain = {"name": base, **find_link(base), **plain}
+        plain = {"name": base, **_found(find_link, base, where), **plain}
     return convert(plain, Link, where, bare_numbers=bare_numbers)
 
 
@@ -121,12 +130,20 @@ def _part(
     bare_numbers: bool,
 ) -> Part:
     if isinstance(data, str):
-        return find_part(data)
+        return _found(find_part, data, where)
     if isinstance(data, Mapping) and bare_numbers and "scale_up" not in data:
         return Part(convert({"name": name, **data}, Device, f"{where}: device"), None)
     if isinstance(data, Mapping):
         return device(data, name, f"{where}: device", find_link)
-    raise InputError(f"{where}: device: {shown(data)} is not a device; write device = 'h100-sxm' or a [device] table")
+    what = "device is missing" if data is None else f"device: {shown(data)} is not a device"
+    raise InputError(f"{where}: {what}; write device = 'h100-sxm' or a [device] table")
+
+
+def _found(find: Callable[[str], F], name: str, where: str) -> F:
+    try:
+        return find(name)
+    except InputError as problem:
+        raise InputError(f"{where}: {problem}") from None
 
 
 # ---------------------------------------------------------------------------------- reading units
@@ -138,7 +155,7 @@ def _hints(struct: type) -> dict[str, Any]:
 
 
 def _in_si(data: Any, kind: Any, path: str, bare: bool, depth: int) -> Any:
-    """``data`` with every quantity of ``kind`` turned into an SI number; shapes that do not match are left to msgspec."""
+    """``data`` with every quantity of ``kind`` as an SI number; shapes that do not match are left to msgspec."""
     if depth > _DEEPEST:
         raise InputError(f"{path or 'the data'}: is nested too deeply")
     unit = unit_of(kind)
@@ -149,10 +166,15 @@ def _in_si(data: Any, kind: Any, path: str, bare: bool, depth: int) -> Any:
         for member in members:
             if _matches(member, data):
                 hints = _hints(member)
-                return {k: _in_si(v, hints.get(k, Any), f"{path}.{k}" if path else str(k), bare, depth + 1) for k, v in data.items()}
+                return {
+                    k: _in_si(v, hints.get(k, Any), f"{path}.{k}" if path else str(k), bare, depth + 1)
+                    for k, v in data.items()
+                }
             if get_origin(member) is dict:
                 inner = get_args(member)[1]
-                return {k: _in_si(v, inner, f"{path}.{k}" if path else str(k), bare, depth + 1) for k, v in data.items()}
+                return {
+                    k: _in_si(v, inner, f"{path}.{k}" if path else str(k), bare, depth + 1) for k, v in data.items()
+                }
     if isinstance(data, (list, tuple)):
         for member in members:
             if get_origin(member) in (tuple, list) and get_args(member):
@@ -184,28 +206,41 @@ def _matches(kind: Any, data: Mapping[str, Any]) -> bool:
 # ---------------------------------------------------------------------------------- messages
 
 
-def _explain(message: str, kind: type) -> str:
-    """msgspec's message in our words: which field, what is wrong, what would be right."""
+_WORDS = {"object": "a table", "array": "a list", "str": "text", "int": "a whole number", "float": "a number"}
+
+
+def _explain(message: str, kind: type, data: Any) -> str:
+    """msgspec's message in our words: which field, which value, what would be right."""
     text, _, path = message.partition(" - at `")
-    path = path.rstrip("`").removeprefix("$").removeprefix(".").removeprefix("key in ")
-    owner, field = _owner(kind, path)
+    of_key = path.startswith("key` in `")
+    path = path.removeprefix("key` in `").rstrip("`").removeprefix("$").removeprefix(".")
+    prefix = f"{path}: " if path else ""
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL)
     missing = re.fullmatch(r"Object missing required field `(.*)`", text)
-    prefix = f"{path}: " if path else ""
     if unknown:
         names = getattr(_struct_at(kind, path), "__struct_fields__", ())
         known = nearest(unknown[1], names) or (f"; known fields: {', '.join(names)}" if names else "")
         return f"{prefix}unknown field {shown(unknown[1])}{known}"
     if missing:
-        annotation = _hints(_struct_at(kind, path)).get(missing[1]) if _struct_at(kind, path) else None
-        unit = unit_of(annotation)
+        struct = _struct_at(kind, path)
+        unit = unit_of(_hints(struct).get(missing[1])) if struct else None
         example = f"; write for example {missing[1]} = '{EXAMPLES[unit[0]]}'" if unit and unit[0] in EXAMPLES else ""
         return f"{prefix}{missing[1]} is missing{example}"
     if text.startswith("Invalid enum value"):
+        owner, field = _owner(kind, path)
         choices = _choices(_hints(owner).get(field)) if owner else ()
         allowed = f"; use {', '.join(map(str, choices))}" if choices else ""
         return f"{prefix}{shown(text.removeprefix('Invalid enum value ').strip())[1:-1]} is not known{allowed}"
-    return prefix + _one_line(text.replace("`", ""))
+    if of_key or not path:
+        return prefix + _one_line(text)
+    plain = re.sub(r"\b(object|array|str|int|float)\b", lambda word: _WORDS[word[0]], text.replace("`", ""))
+    return f"{prefix}{shown(_value_at(data, path))} is not right; {_one_line(plain[:1].lower() + plain[1:])}"
+
+
+def _value_at(data: Any, path: str) -> Any:
+    for step in re.findall(r"[^.\[\]]+", path):
+        data = data[int(step)] if isinstance(data, (list, tuple)) else data.get(step) if hasattr(data, "get") else None
+    return data
 
 
 def _owner(kind: Any, path: str) -> tuple[Any, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
 
@@ -37,11 +37,11 @@ Clock = Annotated[float, quantity("Hz", positive=True)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 Dtype = Literal["fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4"]
-DTYPES: tuple[str, ...] = Dtype.__args__  # type: ignore[attr-defined]
+DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
 # What a multiply runs as when the device has no units for the format asked for: tried left to right.
 # A step away from the format itself is reported by Device.rate_note.
-_RUNS_AS: dict[str, tuple[str, ...]] = {
+_RUNS_AS: dict[str, tuple[Dtype, ...]] = {
     "fp64": ("fp64",),
     "fp32": ("fp32",),
     "tf32": ("tf32", "fp32"),
@@ -89,7 +89,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         key = self.runs_as(dtype)
         return self.vector_rate if key == "vector" else self.flop_rate[key]
 
-    def runs_as(self, dtype: str) -> str:
+    def runs_as(self, dtype: str) -> Dtype | Literal["vector"]:
         """The format a multiply really runs in: ``dtype`` itself, the next wider one there is, or ``vector``.
 
         bf16 and fp16 stand in for each other (tensor units run both at one rate); fp8 and int8 operands without
@@ -158,7 +158,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         if self.devices > self.capacity and not (self.links and self.links[-1].extensible):
             raise InputError(
-                f"devices: {self.name} joins at most {self.capacity:,} devices, not {self.devices:,}; "
+                f"devices: {self.name} joins at most {self.capacity:,}, not {self.devices:,}; "
                 "add a link level for the network between them"
             )
 
@@ -195,10 +195,11 @@ class System(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return msgspec.structs.replace(self, devices=count, links=links)
 
     def replace(self, changes: Mapping[str, Any]) -> System:
-        """A copy with what-if changes: {"memory_bandwidth": "4 TB/s", "flop_rate.fp8": "2x", "links.0.latency": "1 us"}.
+        """A copy with what-if changes, such as {"memory_bandwidth": "4 TB/s", "links.0.latency": "1 us"}.
 
         Keys are fields of the device, ``flop_rate.<dtype>``, ``links.<level or link name>.<field>``, ``devices``
         or ``price`` (per device). A value is a quantity with its unit, an SI number, an array, or a multiple ("2x").
+        ``flop_rate`` alone scales every format: a rate there is the new 16-bit rate, and the others keep their ratio.
         """
         system = self
         for key, value in changes.items():
@@ -214,15 +215,13 @@ class System(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             return msgspec.structs.replace(self, price=price, price_basis="given")
         if head == "links" and rest:
             return self._with_link(key, rest, value)
-        if head == "flop_rate" and rest:
-            if rest not in DTYPES:
-                raise InputError(f"{shown(key)}: no such rate; use flop_rate. and one of {', '.join(DTYPES)}")
-            rates = self.device.flop_rate
-            return self._with_device(flop_rate={**rates, rest: _changed(Rate, key, value, rates.get(rest))})
+        if head == "flop_rate":
+            return self._with_device(flop_rate=_changed_rates(self.device, key, rest, value))
         knobs = measured_fields(Device)
         if key not in knobs:
-            names = (*knobs, "devices", "price", "flop_rate.bf16", "links.0.bandwidth")
-            raise InputError(f"{shown(key)}: a system has no such field{nearest(key, names)}; fields: {', '.join(names)}")
+            names = (*knobs, "devices", "flop_rate", "flop_rate.bf16", "links.0.bandwidth")
+            hint = nearest(key, names) or f"; fields: {', '.join(names)}"
+            raise InputError(f"{shown(key)}: a system has no such field{hint}")
         return self._with_device(**{key: _changed(knobs[key], key, value, getattr(self.device, key))})
 
     def _with_device(self, **changes: Any) -> System:
@@ -248,11 +247,24 @@ class System(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return msgspec.structs.replace(self, links=links, devices=devices)
 
 
+def _changed_rates(device: Device, key: str, dtype: str, value: Any) -> dict[Dtype, Any]:
+    """One format's rate replaced, or every rate scaled so that the 16-bit one becomes ``value``."""
+    rates = device.flop_rate
+    if dtype:
+        named: Dtype | None = next((known for known in DTYPES if known == dtype), None)
+        if named is None:
+            raise InputError(f"{shown(key)}: no such rate; use flop_rate. and one of {', '.join(DTYPES)}")
+        return {**rates, named: _changed(Rate, key, value, rates.get(named))}
+    base = next(rates[each] for each in ("bf16", "fp16", *rates) if each in rates)
+    factor = _changed(Rate, key, value, base) / base
+    return {each: rate * factor for each, rate in rates.items()}
+
+
 @cache
 def measured_fields(struct: type) -> dict[str, Any]:
     """The fields of a record that carry a unit, with their annotations."""
     hints = get_type_hints(struct, include_extras=True)
-    return {name: hints[name] for name in struct.__struct_fields__ if unit_of(hints[name])}  # type: ignore[attr-defined]
+    return {name: hint for name, hint in hints.items() if unit_of(hint)}
 
 
 def _changed(annotation: Any, key: str, value: Any, old: Any) -> Any:
@@ -262,5 +274,7 @@ def _changed(annotation: Any, key: str, value: Any, old: Any) -> Any:
     if not text or text[-1] not in "x×":
         return parse(value, dimension, key, positive=positive)
     if old is None:
-        raise InputError(f"{key}: {shown(value)} is a multiple, but there is no figure to multiply; give one with its unit")
+        raise InputError(
+            f"{key}: {shown(value)} is a multiple, but there is no figure to multiply; give one with its unit"
+        )
     return old * parse(text[:-1], "1", key, positive=positive)

@@ -54,11 +54,13 @@ Ratio = Annotated[float, quantity("1")]
 def unit_of(annotation: Any) -> tuple[str, bool] | None:
     """(dimension, must be above zero) of an annotation made with ``quantity``, also under ``| None``; else None."""
     for meta in getattr(annotation, "__metadata__", ()):
-        if isinstance(meta, msgspec.Meta) and "x-unit" in (meta.extra_json_schema or {}):
-            return meta.extra_json_schema["x-unit"], meta.gt == 0
+        schema = meta.extra_json_schema if isinstance(meta, msgspec.Meta) else None
+        if schema and "x-unit" in schema:
+            return schema["x-unit"], meta.gt == 0
     if get_origin(annotation) in (Union, UnionType):
         return next((found for each in get_args(annotation) if (found := unit_of(each))), None)
     return None
+
 
 # --------------------------------------------------------------------------------------------- nouns
 
@@ -74,7 +76,8 @@ NOUNS: dict[str, str] = {
     "weight_bytes": "byte", "activation_bytes": "byte", "kv_bytes": "byte", "resident_bytes": "byte",
     "message_bytes": "byte", "wire_bytes": "byte", "kv_per_token": "byte/token",
     # work
-    "flop": "FLOP", "flop_rate": "FLOP/s", "vector_rate": "FLOP/s", "achieved": "FLOP/s", "flop_per_token": "FLOP/token",
+    "flop": "FLOP", "flop_rate": "FLOP/s", "vector_rate": "FLOP/s", "achieved": "FLOP/s",
+    "flop_per_token": "FLOP/token",
     "memory_bandwidth": "byte/s", "bandwidth": "byte/s", "intensity": "FLOP/byte", "ridge": "FLOP/byte",
     "clock": "Hz",
     # rates people feel
@@ -177,7 +180,9 @@ def _unit(text: str) -> tuple[str, float] | None:
 # --------------------------------------------------------------------------------------------- parse
 
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?"
-_QUANTITY = re.compile(rf"(?P<dollar>\$)?\s*(?P<sign>[+\-−])?\s*(?P<number>{_NUMBER})\s*(?P<unit>[^\d\s.,].*)?", re.DOTALL | re.ASCII)
+_QUANTITY = re.compile(
+    rf"(?P<dollar>\$)?\s*(?P<sign>[+\-−])?\s*(?P<number>{_NUMBER})\s*(?P<unit>[^\d\s.,].*)?", re.DOTALL | re.ASCII
+)
 _LONGEST = 80
 
 
@@ -222,7 +227,7 @@ def _parse_text(text: str, dimension: str, field: str) -> float:
 
 
 def _times(digits: str, factor: float) -> float:
-    """"3.35" × 1e12, rounded once: a power of ten goes into the exponent, so "3.35 TB/s" is exactly 3.35e12."""
+    """Digits × factor, rounded once: a power of ten goes into the exponent, so "3.35 TB/s" is exactly 3.35e12."""
     power = _POWERS.get(factor)
     if power is None:
         return float(digits) * factor
@@ -252,15 +257,15 @@ def _factor(unit: str, dimension: str, field: str, text: str) -> float:
     raise InputError(f"{field}: {shown(text)} is in {found[0]}, not {dimension}; {_example(dimension)}")
 
 
+_COMMON = "B kB MB GB TB KiB MiB GiB TiB MB/s GB/s TB/s GFLOP/s TFLOP/s TFLOPS TOPS USD/h kWh MHz GHz s ms ns W kW J"
+
+
 def _spelling(unit: str) -> str:
     if re.fullmatch(r"[kmgtpKMGTP]i?b(ps|/s)?", unit):
         return " (write B for bytes or b for bits, with a capital prefix)"
-    if len(unit) <= 20:
-        right = {known.lower(): known for known in ("kB", "MB", "GB", "TB", "TB/s", "GB/s", "MB/s", "TFLOP/s", "GFLOP/s",
-                                                    "TFLOPS", "TOPS", "USD/h", "kWh", "GHz", "MHz", "ms", "ns", "W", "J",
-                                                    "GiB", "MiB", "KiB", "TiB")}.get(unit.lower())  # fmt: skip
-        if right:
-            return f" (did you mean {right}?)"
+    right = {known.lower(): known for known in _COMMON.split()}.get(unit.lower())
+    if right:
+        return f" (did you mean {right}?)"
     return ""
 
 
@@ -269,7 +274,9 @@ def _check_array(value: Any, field: str, positive: bool) -> None:
     if not (math.isfinite(low) and math.isfinite(high)):
         raise InputError(f"{field}: the array holds a value that is not a finite number")
     if low < 0 or (positive and value.size and low == 0):
-        raise InputError(f"{field}: the array holds {low:g}; every value must be {'above zero' if positive else 'zero or more'}")
+        raise InputError(
+            f"{field}: the array holds {low:g}; every value must be {'above zero' if positive else 'zero or more'}"
+        )
 
 
 def parse_count(value: Any, field: str = "value", *, dimension: str = "1", least: int = 1, most: int = 2**53) -> int:
@@ -304,7 +311,15 @@ def nearest(name: str, names: Any, prefix: str = "; did you mean ") -> str:
 
 _SCALES: dict[str, tuple[tuple[str, float], ...]] = {
     "byte": (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12), ("PB", 1e15)),
-    "FLOP": (("FLOP", 1.0), ("kFLOP", 1e3), ("MFLOP", 1e6), ("GFLOP", 1e9), ("TFLOP", 1e12), ("PFLOP", 1e15), ("EFLOP", 1e18)),
+    "FLOP": (
+        ("FLOP", 1.0),
+        ("kFLOP", 1e3),
+        ("MFLOP", 1e6),
+        ("GFLOP", 1e9),
+        ("TFLOP", 1e12),
+        ("PFLOP", 1e15),
+        ("EFLOP", 1e18),
+    ),
     "W": (("mW", 1e-3), ("W", 1.0), ("kW", 1e3), ("MW", 1e6)),
     "J": (("µJ", 1e-6), ("mJ", 1e-3), ("J", 1.0), ("kJ", 1e3), ("MJ", 1e6), ("GJ", 1e9)),
     "Hz": (("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)),

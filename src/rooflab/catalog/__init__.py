@@ -7,8 +7,9 @@ A name is a file's stem (``h100-sxm``) or one of its aliases (``H100``); a path 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from rooflab.system import Device, System
 from rooflab.units import InputError, nearest, shown
 
 FOLDER = Path(__file__).parent
-_MAKERS = ("nvidia-", "amd-", "intel-", "google-", "apple-", "aws-", "tesla-", "geforce-")
+_MAKER = re.compile(r"^(?:(?:nvidia|amd|intel|google|apple|aws|cerebras|tesla|geforce|instinct)-)+")
 _STEM = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _COUNTED = re.compile(r"(\d{1,9})\s*[x×*]\s*(.+)", re.DOTALL)
 
@@ -78,7 +79,7 @@ def link_table(name: str) -> dict[str, Any]:
 
 
 def system(name: str | Mapping[str, Any]) -> System:
-    """The system of this name: a system's file, a device on its own scale-up link, "8x" either, a path or plain data."""
+    """A system by name: its own file, a device on its scale-up link, "8x" of either, a path, or plain data."""
     if isinstance(name, Mapping):
         label = str(name.get("name") or "system")[:200]
         return load.system(name, label, "system", part, link_table, bare_numbers=True)
@@ -88,7 +89,7 @@ def system(name: str | Mapping[str, Any]) -> System:
         return _system_file(Path(name))
     counted = _COUNTED.fullmatch(name.strip())
     if counted and _resolve("devices", name) is None and _resolve("systems", name) is None:
-        return system(counted[2]).with_devices(int(counted[1]))
+        return _with_devices(system(counted[2]), int(counted[1]))
     stem = _resolve("systems", name)
     if stem is not None:
         return _catalog_system(stem)
@@ -104,6 +105,16 @@ def model_path(name: str) -> Path:
     if stem is None:
         raise _unknown("model", name, _known("models"))
     return FOLDER / "models" / f"{stem}.json"
+
+
+def _with_devices(machine: System, count: int) -> System:
+    if count <= machine.capacity or (machine.links and machine.links[-1].extensible):
+        return machine.with_devices(count)
+    larger = [
+        name for name in system_names() if system(name).device == machine.device and system(name).capacity >= count
+    ]
+    hint = f"; take {' or '.join(map(repr, larger))}" if larger else "; write a TOML file with the links between them"
+    raise InputError(f"devices: {machine.name} joins at most {machine.capacity:,}, not {count:,}{hint}")
 
 
 def _alone(found: Part) -> System:
@@ -129,10 +140,20 @@ def _system_file(path: Path) -> System:
     return _alone(load.device(data, name, path.name, link_table))
 
 
+def refs() -> dict[str, dict[str, str]]:
+    """Every source that catalog files, formulas and fits cite: key -> title, licence, notes."""
+    return _refs()
+
+
 # ---------------------------------------------------------------------------------- the files
 
 
-@lru_cache(maxsize=None)
+@lru_cache(maxsize=1)
+def _refs() -> dict[str, dict[str, str]]:
+    return tomllib.loads((FOLDER / "refs.toml").read_text(encoding="utf-8"))
+
+
+@cache
 def _stems(folder: str, ending: str) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (FOLDER / folder).glob(f"*{ending}") if path.name != "index.toml"))
 
@@ -165,7 +186,12 @@ def _model_aliases() -> dict[str, str]:
     for key, entry in (load.read_toml(path) if path.is_file() else {}).items():
         if isinstance(entry, dict):
             stem = str(entry.get("file", key)).removesuffix(".json")
-            for alias in (key, entry.get("id", key), str(entry.get("id", key)).rpartition("/")[2], *entry.get("aliases", ())):
+            for alias in (
+                key,
+                entry.get("id", key),
+                str(entry.get("id", key)).rpartition("/")[2],
+                *entry.get("aliases", ()),
+            ):
                 found.setdefault(_plain(alias), stem)
     return found
 
@@ -194,9 +220,14 @@ def _resolve(folder: str, name: str) -> str | None:
     plain = _plain(name)
     ending = ".json" if folder == "models" else ".toml"
     aliases = _model_aliases() if folder == "models" else _aliases().get(folder, {})
-    bare = next((plain.removeprefix(maker) for maker in _MAKERS if plain.startswith(maker)), plain)
+    bare = _MAKER.sub("", plain)
     for each in (plain, bare):
-        if folder != "models" and len(each) <= 100 and _STEM.fullmatch(each) and (FOLDER / folder / f"{each}{ending}").is_file():
+        if (
+            folder != "models"
+            and len(each) <= 100
+            and _STEM.fullmatch(each)
+            and (FOLDER / folder / f"{each}{ending}").is_file()
+        ):
             return each
         if each in aliases:
             return aliases[each]
