@@ -347,8 +347,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return outside + sum(block.active_params(self.hidden) for block in self.blocks)  # int
 
     def active_params_without_embedding(self) -> int:
-        """Active parameters without the input table; a tied table stays, because the head multiplies by it."""
-        return self.active_params() - (0 if self.tied else self.embedding_params())
+        """Active parameters without the tables read by row; a tied table stays, because the head multiplies by it."""
+        return self.active_params() - self.lookup_params - (0 if self.tied else self.embedding_params())
 
     def kv_elements(self, context: Number) -> Number:
         """Cache elements one sequence of `context` tokens needs (index keys apart): the architecture's minimum."""

@@ -1,0 +1,5 @@
+"""A Hugging Face `config.json` → `Model`: `read` for a parsed one, `load` for a path, a catalog name or a hub id."""
+
+from rooflab.hf.text import read
+
+__all__ = ["read"]

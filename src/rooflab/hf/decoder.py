@@ -1,0 +1,101 @@
+"""Layers of an ordinary decoder: one mixer and one feed-forward each, chosen layer by layer from the keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rooflab.hf.attention import HIDDEN, latent, norm_params, softmax, switch
+from rooflab.hf.families import Facts
+from rooflab.hf.feedforward import feed_forward, sparse_layers
+from rooflab.hf.keys import Keys
+from rooflab.hf.layers import Kind, kinds, layer_count
+from rooflab.hf.recurrent import recurrent
+from rooflab.model import Block, Mixer
+
+VOCABULARY = ("vocab_size", "n_vocab", "padded_vocab_size")
+CONTEXT = (
+    "max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "max_seq_len", "model_max_length", "n_ctx",
+    "context_length",
+)
+
+
+class Parts(msgspec.Struct, kw_only=True):
+    """What a builder hands over: one block a layer, and everything outside the layers."""
+
+    hidden: int
+    vocab: int
+    layers: list[Block]
+    other: int = 0
+    fields: dict[str, Any] = {}
+    """Further fields of the model (`embedding_width`, `head_params`, `lookup_params`)."""
+
+
+def decoder(k: Keys, facts: Facts) -> Parts:
+    """An ordinary decoder."""
+    hidden = k.count(*HIDDEN, limit="hidden")
+    layers = layer_count(k)
+    chosen = kinds(k, facts, layers)
+    sparse = sparse_layers(k, layers)
+    made: dict[tuple[Kind, bool], Block] = {}
+    for kind, experts in zip(chosen, sparse, strict=True):
+        if (kind, experts) not in made:
+            made[kind, experts] = block(k, facts, hidden, kind, experts)
+    return Parts(
+        hidden=hidden, vocab=vocabulary(k), layers=[made[key] for key in zip(chosen, sparse, strict=True)],
+        other=outside(k, facts, hidden),
+    )
+
+
+def vocabulary(k: Keys) -> int:
+    """Rows of the embedding table."""
+    if k.has("padded_vocab_size"):
+        return k.count("padded_vocab_size", limit="vocabulary")
+    return k.count(*VOCABULARY, limit="vocabulary")
+
+
+def block(k: Keys, facts: Facts, hidden: int, kind: Kind, sparse: bool) -> Block:
+    """One layer of one kind."""
+    return Block(
+        count=1, mixer=mixer(k, facts, hidden, kind), ffn=feed_forward(k, facts, hidden, sparse),
+        norm_params=facts.norms * norm_params(facts.norm, hidden), parallel=switch(k, facts.parallel),
+        extra_matmul_params=head_gate(k, facts, hidden, kind),
+    )
+
+
+def head_gate(k: Keys, facts: Facts, hidden: int, kind: Kind) -> int:
+    """Projection of an output gate with one value a head."""
+    if kind.name == "recurrent" or not switch(k, facts.head_gate):
+        return 0
+    return hidden * k.count("num_attention_heads", limit="heads")
+
+
+def mixer(k: Keys, facts: Facts, hidden: int, kind: Kind) -> Mixer | None:
+    """The mixer of one layer: linear, latent or softmax."""
+    if kind.name == "recurrent":
+        return recurrent(k, hidden)
+    if k.find("kv_lora_rank")[1] and k.data.get("use_mla") is not False:
+        return latent(k, facts, hidden, kind.window)
+    return softmax(k, facts, hidden, kind.name, kind.window)
+
+
+def outside(k: Keys, facts: Facts, hidden: int) -> int:
+    """Final norm, norm after the embedding, learned positions and the head's bias."""
+    total = norm_params(facts.norm, hidden) * (int(facts.final_norm) + int(facts.embedding_norm))
+    if facts.positions:
+        total += (k.count(facts.positions, limit="vocabulary") + facts.positions_offset) * hidden
+    if switch(k, facts.head_bias):
+        total += vocabulary(k)
+    return total
+
+
+def merged(layers: list[Block]) -> tuple[Block, ...]:
+    """Equal layers become one block with a count, in order of first appearance."""
+    counts: dict[bytes, int] = {}
+    first: dict[bytes, Block] = {}
+    for layer in layers:
+        key = msgspec.msgpack.encode(layer)
+        counts[key] = counts.get(key, 0) + layer.count
+        first.setdefault(key, layer)
+    return tuple(msgspec.structs.replace(first[key], count=counts[key]) for key in first)

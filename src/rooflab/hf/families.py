@@ -1,0 +1,225 @@
+"""What the reference code of each model type fixes and its `config.json` does not say.
+
+One row a model type: biases, norms, query/key norms, gating, tying, windows. Shapes (attention or latent attention, dense
+or experts, recurrent or not) are not here: they follow from the keys a config has.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+Switch = bool | str
+"""A fact, or the name of the config key that decides it."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts of one model type; the defaults describe a Llama."""
+
+    norm: str = "rms"
+    """rms | layer (with bias) | layer_no_bias | none (no parameters)."""
+    norms: int = 2
+    """Norms of one layer over the hidden size."""
+    final_norm: bool = True
+    embedding_norm: bool = False
+    qkv_bias: Switch = False
+    out_bias: Switch = False
+    ffn_bias: Switch = False
+    head_bias: Switch = False
+    qk_norm: str = ""
+    """head (one weight a channel of a head) | head_layer (with bias) | width (over all heads) | "" for none."""
+    qk_norm_key: str = ""
+    """Key that switches the query/key norm on; empty when it is always there."""
+    gated: bool = True
+    gate: Switch = False
+    """Output gate of attention as wide as the queries."""
+    head_gate: Switch = False
+    """Output gate of attention with one value a head."""
+    sinks: Switch = False
+    parallel: Switch = False
+    tied: bool = False
+    """Tying where neither the file nor the class says."""
+    window: str = "key"
+    """Which layers are windowed when no list of layer kinds says: key (all, if the window key is set) | none |
+    qwen (above max_window_layers, if use_sliding_window) | even | pattern (all but every n-th)."""
+    positions: str = ""
+    """Key with the number of learned positions."""
+    positions_offset: int = 0
+    expert_width: tuple[str, ...] = ("moe_intermediate_size",)
+    router_bias: Switch = False
+    expert_bias: Switch = False
+    router_parameters: int = 0
+    """Correction biases per expert that are parameters and not buffers."""
+    shared_gate: bool = False
+    """A gate of one column over the shared expert."""
+    mtp: str = ""
+    """copies: the module repeats embedding and head; copies_biases: the published count adds its router's correction
+    biases; plain: it repeats neither; "" when the checkpoint has none."""
+    mtp_layers: int = 0
+    """Modules where no key counts them."""
+    ffn_ratio: int = 0
+    """Feed-forward over hidden size where the file gives no width."""
+    fused_width: bool = False
+    """True where the width in the file counts gate and up together."""
+    down_bias: bool = False
+    """A bias on the way down alone."""
+    build: str = ""
+    """Builder of the layers where they are not one mixer and one feed-forward."""
+    defaults: dict[str, int | bool | str] = {}
+    """Defaults of remote configuration classes."""
+
+
+LLAMA = Facts(qkv_bias="attention_bias", out_bias="attention_bias", ffn_bias="mlp_bias", window="none")
+BIASED = Facts(qkv_bias="attention_bias", out_bias="attention_bias", window="none")
+PLAIN = Facts(window="none")
+QWEN2 = Facts(qkv_bias=True, window="qwen")
+QWEN3 = Facts(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head", window="qwen")
+QWEN3_NEXT = Facts(
+    qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head", gate="attn_output_gate", shared_gate=True,
+    window="none", mtp="plain", defaults={"attn_output_gate": True, "full_attention_interval": 4},
+)
+CLASSIC = Facts(
+    norm="layer", qkv_bias=True, out_bias=True, ffn_bias=True, gated=False, tied=True, window="none", ffn_ratio=4
+)
+GPTJ = Facts(
+    norm="layer", norms=1, ffn_bias=True, head_bias=True, gated=False, parallel=True, window="none", ffn_ratio=4
+)
+GEMMA = Facts(qkv_bias="attention_bias", out_bias="attention_bias", tied=True, window="none")
+GEMMA3 = Facts(
+    qkv_bias="attention_bias", out_bias="attention_bias", norms=4, qk_norm="head", tied=True, window="pattern",
+    defaults={"sliding_window_pattern": 6},
+)
+DEEPSEEK = Facts(qkv_bias="attention_bias", out_bias="attention_bias", ffn_bias="mlp_bias", window="none", mtp="copies")
+GLM4_MOE = Facts(qkv_bias="attention_bias", qk_norm="head", qk_norm_key="use_qk_norm", window="none", mtp="copies_biases")
+COHERE = Facts(
+    norm="layer_no_bias", norms=1, qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="width",
+    qk_norm_key="use_qk_norm", parallel=True, tied=True, window="none",
+)
+OLMO2 = Facts(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="width", window="none")
+GRANITE_MOE = replace(BIASED, expert_width=("intermediate_size",))
+HUNYUAN = Facts(
+    qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head", window="none",
+    expert_width=("moe_intermediate_size", "intermediate_size"),
+)
+ERNIE = Facts(qkv_bias="use_bias", out_bias="use_bias", ffn_bias="use_bias", tied=True, window="none")
+EXAONE4 = Facts(qk_norm="head", window="pattern")
+BAMBA = Facts(qkv_bias="attention_bias", out_bias="attention_bias", ffn_bias="mlp_bias", window="none")
+
+FAMILIES: dict[str, Facts] = {
+    # Llama and its likenesses
+    "llama": LLAMA,
+    "smollm3": replace(LLAMA, tied=True, window="qwen"),
+    "arcee": replace(LLAMA, gated=False),
+    "cwm": PLAIN,
+    "mistral": Facts(),
+    "ministral": Facts(),
+    "ministral3": Facts(),
+    "mixtral": Facts(expert_width=("intermediate_size",)),
+    "seed_oss": replace(LLAMA, out_bias="attention_out_bias"),
+    "phi3": Facts(),
+    "granite": LLAMA,
+    "helium": replace(LLAMA, out_bias=False),
+    "exaone": LLAMA,
+    "hyperclovax": LLAMA,
+    "internlm3": LLAMA,
+    "iquestcoder": LLAMA,
+    "baichuan": PLAIN,
+    "internlm2": Facts(qkv_bias="bias", out_bias="bias", window="none"),
+    "internlm": Facts(qkv_bias="bias", out_bias="bias", window="none", defaults={"bias": True}),
+    "minicpm": replace(BIASED, tied=True),
+    "orion": Facts(norm="layer", qkv_bias="attention_bias", out_bias="attention_bias", window="none"),
+    "xverse": PLAIN,
+    "aquila": PLAIN,
+    "skywork": PLAIN,
+    "yi": PLAIN,
+    "solar": LLAMA,
+    # Qwen
+    "qwen": Facts(qkv_bias=True, window="none", fused_width=True, build="qwen"),
+    "qwen2": QWEN2,
+    "qwen2_moe": replace(QWEN2, qkv_bias="qkv_bias", shared_gate=True, defaults={"qkv_bias": True}),
+    "qwen3": QWEN3,
+    "qwen3_moe": QWEN3,
+    "qwen3_next": replace(QWEN3_NEXT, mtp_layers=1),
+    "qwen3_5_text": QWEN3_NEXT,
+    # Gemma
+    "gemma": GEMMA,
+    "gemma2": replace(GEMMA, norms=4, window="even"),
+    "gemma3_text": GEMMA3,
+    "gemma3n_text": replace(GEMMA3, build="gemma3n"),
+    "gemma4_text": replace(GEMMA3, build="gemma4"),
+    # GPT-2 and its time
+    "gpt2": replace(CLASSIC, positions="n_positions"),
+    "gpt_bigcode": replace(CLASSIC, positions="n_positions", defaults={"multi_query": True}),
+    "gpt_neox": replace(CLASSIC, qkv_bias="attention_bias", out_bias="attention_bias", tied=False,
+                        parallel="use_parallel_residual", defaults={"attention_bias": True, "use_parallel_residual": True}),
+    "gptj": GPTJ,
+    "codegen": GPTJ,
+    "bloom": replace(CLASSIC, embedding_norm=True),
+    "opt": replace(CLASSIC, qkv_bias="enable_bias", out_bias="enable_bias", ffn_bias="enable_bias", build="opt",
+                   positions="max_position_embeddings", positions_offset=2,
+                   defaults={"enable_bias": True, "do_layer_norm_before": True}),
+    "mpt": Facts(norm="layer_no_bias", gated=False, tied=True, window="none", ffn_ratio=4, build="mpt"),
+    "falcon": Facts(norm="layer", qkv_bias="bias", out_bias="bias", ffn_bias="bias", gated=False, tied=True, window="none",
+                    ffn_ratio=4, build="falcon"),
+    "phi": Facts(norm="layer", norms=1, qkv_bias=True, out_bias=True, ffn_bias=True, head_bias=True, gated=False,
+                 parallel=True, qk_norm="head_layer", qk_norm_key="qk_layernorm", window="none"),
+    "stablelm": Facts(norm="layer", qkv_bias="use_qkv_bias", qk_norm="width", qk_norm_key="qk_layernorm",
+                      parallel="use_parallel_residual", window="none"),
+    "telechat": Facts(window="none", out_bias=True, down_bias=True),
+    "chatglm": Facts(norm="rms", qkv_bias="add_qkv_bias", window="none", build="chatglm"),
+    "phi3small": Facts(norm="layer", qkv_bias=True, out_bias=True, ffn_bias=True, tied=True, window="none"),
+    "molmo": Facts(qkv_bias="qkv_bias", fused_width=True, window="none", build="molmo"),
+    # OLMo, Cohere, GLM, Granite
+    "olmo": replace(BIASED, norm="none"),
+    "olmo2": OLMO2,
+    "olmo3": replace(OLMO2, window="pattern", defaults={"sliding_window_pattern": 4}),
+    "olmoe": replace(OLMO2, expert_width=("intermediate_size",)),
+    "cohere": COHERE,
+    "cohere2": replace(COHERE, qk_norm="", window="pattern", defaults={"sliding_window_pattern": 4}),
+    "glm": Facts(qkv_bias="attention_bias", window="none"),
+    "glm4": Facts(qkv_bias="attention_bias", norms=4, window="none"),
+    "glm4v_text": Facts(qkv_bias="attention_bias", norms=4, window="none", defaults={"attention_bias": True}),
+    "glm4_moe": GLM4_MOE,
+    "granitemoe": GRANITE_MOE,
+    "granitemoeshared": GRANITE_MOE,
+    "granitemoehybrid": replace(GRANITE_MOE, build="granite_hybrid"),
+    # Experts
+    "deepseek": DEEPSEEK,
+    "deepseek_v2": DEEPSEEK,
+    "deepseek_v3": DEEPSEEK,
+    "deepseek_v32": DEEPSEEK,
+    "gpt_oss": Facts(
+        qkv_bias="attention_bias", out_bias="attention_bias", sinks=True, expert_width=("intermediate_size",),
+        router_bias=True, expert_bias=True, window="even", defaults={"attention_bias": True},
+    ),
+    "phimoe": Facts(norm="layer", qkv_bias="attention_bias", out_bias="attention_bias", head_bias="lm_head_bias",
+                    expert_width=("intermediate_size",)),
+    "minimax_m2": Facts(expert_width=("intermediate_size",), qk_norm="width", qk_norm_key="use_qk_norm", window="none",
+                        defaults={"use_qk_norm": True}),
+    "minimax_m3": Facts(qk_norm="head", gate="attention_output_gate", window="none", build="minimax_m3"),
+    "grok-1": Facts(norms=4, expert_width=("intermediate_size",), window="none", tied=True),
+    "dbrx": Facts(norm="layer_no_bias", window="none", build="dbrx", expert_width=("ffn_hidden_size",)),
+    "llama4_text": Facts(qkv_bias="attention_bias", out_bias="attention_bias", window="chunked",
+                         expert_width=("intermediate_size",), build="llama4"),
+    "step3_text": Facts(window="none", build="step3"),
+    "mllama_text_model": Facts(window="none", build="mllama"),
+    # Linear and hybrid
+    "kimi_linear": replace(DEEPSEEK, mtp=""),
+    "nemotron_h": Facts(norms=1, gated=False, qkv_bias="attention_bias", out_bias="attention_bias", ffn_bias="mlp_bias",
+                        window="none", build="nemotron_h"),
+}
+
+ALIASES = {
+    "kimi_k2": "deepseek_v3", "kimi_k25": "deepseek_v3", "deepseek_vl_v2": "deepseek_v2",
+    "qwen2_vl": "qwen2", "qwen2_vl_text": "qwen2", "qwen2_5_vl": "qwen2", "qwen2_5_vl_text": "qwen2",
+    "qwen3_vl_text": "qwen3", "qwen3_vl": "qwen3", "qwen3_vl_moe_text": "qwen3_moe", "qwen3_vl_moe": "qwen3_moe",
+    "qwen3_5": "qwen3_5_text", "qwen3_5_moe_text": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_text",
+    "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "llama4": "llama4_text",
+    "mllama": "mllama_text_model", "llava": "llama", "glm4v": "glm4v_text",
+}  # fmt: skip
+"""Model types whose facts are another's."""
+
+
+def facts_of(model_type: str) -> Facts | None:
+    """The row of a model type, None for an unknown one."""
+    return FAMILIES.get(ALIASES.get(model_type, model_type))

@@ -1,0 +1,299 @@
+"""Builders of the families whose layers are not one plain mixer and one plain feed-forward, or whose keys are unusual.
+
+Most only translate keys into the usual vocabulary and hand over to `decoder`; a few assemble layers themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from rooflab.hf.attention import HEADS, HIDDEN, head_dim_of, kv_heads_of, norm_params, qk_norm_params, softmax, switch
+from rooflab.hf.decoder import Parts, block, decoder, outside, vocabulary
+from rooflab.hf.families import Facts
+from rooflab.hf.feedforward import dense, dense_width, experts_of, moe, sparse_layers
+from rooflab.hf.keys import Keys
+from rooflab.hf.layers import FULL, Kind, kinds, layer_count
+from rooflab.hf.recurrent import recurrent
+from rooflab.model import Attention, Block, Dense, FeedForward, Indexer, MoE
+from rooflab.units import InputError
+
+Builder = Callable[[Keys, Facts], Parts]
+
+
+def renamed(k: Keys, **values: object) -> Keys:
+    """The same section with some keys said in the usual vocabulary."""
+    other = Keys({**k.data, **values}, k.path, k.notes, k.nested)
+    other.model_type, other.extra_defaults, other.taken = k.model_type, k.extra_defaults, k.taken
+    return other
+
+
+def opt(k: Keys, facts: Facts) -> Parts:
+    """OPT: the embedding may be narrower than the layers; post-norm models have no final norm."""
+    final = k.flag("do_layer_norm_before", default=True) and not k.flag("_remove_final_layer_norm")
+    parts = decoder(k, replace(facts, final_norm=final))
+    width = k.count("word_embed_proj_dim", limit="hidden", default=parts.hidden)
+    if width != parts.hidden:
+        parts.other += 2 * width * parts.hidden
+        parts.fields = {"embedding_width": width, "head_params": 0}
+    return parts
+
+
+def mpt(k: Keys, facts: Facts) -> Parts:
+    """MPT keeps its attention switches in a section of their own."""
+    inner = k.section("attn_config")
+    return decoder(renamed(k, num_key_value_heads=inner.data.get("kv_n_heads") if inner else None), facts)
+
+
+def dbrx(k: Keys, facts: Facts) -> Parts:
+    """DBRX keeps attention and experts in two sections."""
+    attention, experts = k.section("attn_config"), k.section("ffn_config")
+    if attention is None or experts is None:
+        raise InputError("the config does not say a size it needs: no section attn_config or ffn_config (model_type dbrx)")
+    wanted = {"num_key_value_heads": attention.count("kv_n_heads", limit="heads")}
+    for key in ("ffn_hidden_size", "moe_num_experts", "moe_top_k"):
+        wanted[key] = experts.count(key)
+    return decoder(renamed(k, **wanted), facts)
+
+
+def falcon(k: Keys, facts: Facts) -> Parts:
+    """Falcon: three layouts of heads and norms by two switches."""
+    new, parallel = k.flag("new_decoder_architecture"), k.flag("parallel_attn", default=True)
+    norms = k.count("num_ln_in_parallel_attn", limit="small", default=2 if new else 1) if parallel else 2
+    heads = k.count(*HEADS, limit="heads")
+    if new:
+        kv_heads = k.count("num_kv_heads", limit="heads", default=heads)
+    else:
+        kv_heads = 1 if k.flag("multi_query", default=True) else heads
+    return decoder(renamed(k, num_kv_heads=kv_heads, multi_query=False), replace(facts, norms=norms, parallel=parallel))
+
+
+def qwen(k: Keys, facts: Facts) -> Parts:
+    """Qwen of the first generation: `no_bias` speaks of everything but queries, keys and values."""
+    bias = not k.flag("no_bias", default=True)
+    return decoder(k, replace(facts, out_bias=bias, ffn_bias=bias))
+
+
+def chatglm(k: Keys, facts: Facts) -> Parts:
+    """ChatGLM 2 and 3, GLM-4-9B: norms by name, and a rotary table stored among the weights."""
+    linear = k.flag("add_bias_linear")
+    qkv = linear or k.flag("add_qkv_bias")
+    norm = "rms" if k.flag("rmsnorm", default=True) else "layer"
+    final = k.flag("post_layer_norm", default=True)
+    parts = decoder(k, replace(facts, norm=norm, qkv_bias=qkv, out_bias=linear, ffn_bias=linear, final_norm=final))
+    parts.other += head_dim_of(k, parts.hidden, k.count(*HEADS, limit="heads")) // 4
+    k.note("the stored rotary frequencies are counted, as the published checkpoint does")
+    return parts
+
+
+def molmo(k: Keys, facts: Facts) -> Parts:
+    """Molmo: a second table of image tokens beside the vocabulary."""
+    size = k.count("embedding_size", limit="vocabulary", default=vocabulary(k))
+    parts = decoder(renamed(k, vocab_size=size), replace(facts, tied=k.flag("weight_tying")))
+    parts.other += k.count("additional_vocab_size", limit="vocabulary", default=128, low=0) * parts.hidden
+    return parts
+
+
+def minimax_m3(k: Keys, facts: Facts) -> Parts:
+    """MiniMax-M3: block-sparse layers carry an indexer of their own shape."""
+    parts = decoder(k, facts)
+    section = k.section("sparse_attention_config")
+    if section is None:
+        return parts
+    sparse = section.per_layer(len(parts.layers), "sparse_attention_freq") or [1] * len(parts.layers)
+    heads, dim = section.count("sparse_num_index_heads", limit="heads"), section.count("sparse_index_dim", limit="head")
+    size = section.count("sparse_topk_blocks", limit="tokens") * section.count("sparse_block_size", limit="tokens")
+    index = Indexer(heads=heads, head_dim=dim, topk=size, query_width=parts.hidden, other_params=2 * dim - heads * parts.hidden)
+    parts.layers = [
+        replace(layer, mixer=replace(layer.mixer, indexer=index)) if on and isinstance(layer.mixer, Attention) else layer
+        for layer, on in zip(parts.layers, sparse, strict=True)
+    ]
+    return parts
+
+
+def llama4(k: Keys, facts: Facts) -> Parts:
+    """Llama 4: experts on every n-th layer, or on the layers of a list; one shared expert as wide as a routed one."""
+    chosen = k.data.get("moe_layers")
+    layers = layer_count(k)
+    step = k.count("interleave_moe_layer_step", limit="layers", default=1)
+    on = {i for i in chosen if isinstance(i, int)} if isinstance(chosen, list) and chosen else None
+    types = ["sparse" if (i in on if on is not None else (i + 1) % step == 0) else "dense" for i in range(layers)]
+    return decoder(renamed(k, mlp_layer_types=types, n_shared_experts=1), facts)
+
+
+def step3(k: Keys, facts: Facts) -> Parts:
+    """Step-3: queries pass one low-rank path with a norm (multi-matrix factorised attention)."""
+    parts = decoder(renamed(k, n_shared_experts=1), facts)
+    rank = k.count("share_q_dim", limit="hidden")
+    parts.layers = [
+        replace(layer, mixer=replace(layer.mixer, query_rank=rank, other_params=layer.mixer.other_params + rank))
+        if isinstance(layer.mixer, Attention) else layer
+        for layer in parts.layers
+    ]
+    return parts
+
+
+def mllama(k: Keys, facts: Facts) -> Parts:
+    """Llama 3.2 Vision: cross-attention layers among the others; the table has eight rows more than the head."""
+    hidden, layers = k.count(*HIDDEN, limit="hidden"), layer_count(k)
+    cross = {i for i in k.list("cross_attention_layers") if isinstance(i, int)}
+    own = block(k, facts, hidden, FULL, False)
+    mixer = softmax(k, replace(facts, qk_norm="head"), hidden)
+    other = replace(own, mixer=replace(mixer, cross=True), other_params=2)  # one gate each on attention and feed-forward
+    vocab = vocabulary(k)
+    return Parts(
+        hidden=hidden, vocab=vocab + 8, layers=[other if i in cross else own for i in range(layers)],
+        other=outside(k, facts, hidden), fields={"head_params": vocab * hidden},
+    )
+
+
+def granite_hybrid(k: Keys, facts: Facts) -> Parts:
+    """Granite 4: every layer has the shared network, with routed experts beside it or not."""
+    hidden, layers = k.count(*HIDDEN, limit="hidden"), layer_count(k)
+    width = k.count("shared_intermediate_size")
+    routed = experts_of(k) > 0
+    ffn: FeedForward = moe(k, facts, hidden) if routed else Dense(width=width)
+    made = {kind: replace(block(k, facts, hidden, kind, routed), ffn=ffn) for kind in set(kinds(k, facts, layers))} if routed else {
+        kind: block(renamed(k, intermediate_size=width), facts, hidden, kind, False) for kind in set(kinds(k, facts, layers))
+    }
+    chosen = kinds(k, facts, layers)
+    return Parts(hidden=hidden, vocab=vocabulary(k), layers=[made[kind] for kind in chosen], other=outside(k, facts, hidden))
+
+
+def gemma4(k: Keys, facts: Facts) -> Parts:
+    """Gemma 4: full layers have their own head shape; later layers may share keys; experts beside a dense network."""
+    hidden, layers = k.count(*HIDDEN, limit="hidden"), layer_count(k)
+    shared = k.count("num_kv_shared_layers", limit="layers", default=0, low=0)
+    per_layer = k.count("hidden_size_per_layer_input", limit="hidden", default=0, low=0)
+    chosen = kinds(k, facts, layers)
+    made = [_gemma4_layer(k, facts, hidden, kind, shared > 0 and i >= layers - shared) for i, kind in enumerate(chosen)]
+    parts = Parts(hidden=hidden, vocab=vocabulary(k), layers=made, other=outside(k, facts, hidden))
+    return with_per_layer_input(k, parts, per_layer) if per_layer else parts
+
+
+def _gemma4_layer(k: Keys, facts: Facts, hidden: int, kind: Kind, shares: bool) -> Block:
+    heads = k.count(*HEADS, limit="heads")
+    kv_heads, head_dim = kv_heads_of(k, heads), k.count("head_dim", limit="head")
+    same = False
+    if kind.name == "full":
+        head_dim = k.count("global_head_dim", limit="head", default=head_dim)
+        same = k.flag("attention_k_eq_v")
+        if same:
+            kv_heads = k.count("num_global_key_value_heads", limit="heads", default=kv_heads)
+    norm = qk_norm_params(k, facts, (heads, kv_heads, head_dim), keys_too=not shares)
+    bias = 0
+    if switch(k, facts.qkv_bias):
+        bias = heads * head_dim + hidden + (0 if shares else kv_heads * head_dim * (1 if same else 2))
+    mixer = Attention(
+        heads=heads, kv_heads=kv_heads, head_dim=head_dim, value_dim=head_dim, window=kind.window, shares_kv=shares,
+        keys_are_values=same, other_params=norm + bias,
+    )
+    width = k.count("intermediate_size") * (2 if shares and k.flag("use_double_wide_mlp") else 1)
+    ffn: FeedForward = Dense(width=width)
+    norms = 4
+    if k.flag("enable_moe_block"):
+        norms += 3
+        experts = k.count("num_experts", limit="experts")
+        ffn = MoE(
+            experts=experts, topk=k.count("top_k_experts", "num_experts_per_tok", limit="experts"),
+            width=k.count("moe_intermediate_size", "expert_intermediate_size"), shared_width=width,
+            router_other_params=hidden + experts,
+        )
+    return Block(count=1, mixer=mixer, ffn=ffn, norm_params=norms * norm_params(facts.norm, hidden))
+
+
+def with_per_layer_input(k: Keys, parts: Parts, width: int) -> Parts:
+    """Per-layer embeddings: a table row of every layer for each token, gated into each layer."""
+    rows = k.count("vocab_size_per_layer_input", limit="vocabulary", default=parts.vocab)
+    count = len(parts.layers)
+    parts.layers = [
+        replace(layer, extra_matmul_params=layer.extra_matmul_params + 2 * parts.hidden * width,
+                norm_params=layer.norm_params + parts.hidden)
+        for layer in parts.layers
+    ]
+    parts.other += parts.hidden * count * width + width
+    parts.fields = {**parts.fields, "lookup_params": rows * count * width}
+    return parts
+
+
+def gemma3n(k: Keys, facts: Facts) -> Parts:
+    """Gemma 3n: alternating updates, low-rank residuals, per-layer embeddings, shared keys, a width per layer."""
+    hidden, layers = k.count(*HIDDEN, limit="hidden"), layer_count(k)
+    shared = k.count("num_kv_shared_layers", limit="layers", default=0, low=0)
+    inputs = k.count("altup_num_inputs", limit="small")
+    rank = k.count("laurel_rank", limit="hidden")
+    value = k.find("intermediate_size")[1]
+    widths = k.per_layer(layers, "intermediate_size") if isinstance(value, list) else [k.count("intermediate_size")] * layers
+    updates = inputs * hidden + inputs * inputs * inputs + inputs * inputs
+    made = []
+    for i, kind in enumerate(kinds(k, facts, layers)):
+        shares = shared > 0 and i >= layers - shared
+        mixer = softmax(k, facts, hidden, kind.name, kind.window)
+        if shares:
+            norm = qk_norm_params(k, facts, (mixer.heads, mixer.kv_heads, mixer.head_dim), keys_too=False)
+            mixer = replace(mixer, shares_kv=True, other_params=norm)
+        made.append(Block(
+            count=1, mixer=mixer, ffn=Dense(width=k.whole("intermediate_size", widths[i])),
+            norm_params=(facts.norms + 2) * hidden,  # with the router's and the low-rank residual's
+            extra_matmul_params=updates + 2 * hidden * rank, other_params=hidden,
+        ))
+    parts = Parts(hidden=hidden, vocab=vocabulary(k), layers=made, other=outside(k, facts, hidden))
+    parts.other += 2 * (inputs - 1) * hidden * hidden
+    return with_per_layer_input(k, parts, k.count("hidden_size_per_layer_input", limit="hidden"))
+
+
+HYBRID = {"M": "mamba", "E": "moe", "*": "attention", "-": "mlp"}
+HYBRID_WORDS = {"mamba": "mamba", "linear_attention": "mamba", "moe": "moe", "attention": "attention",
+                "full_attention": "attention", "mlp": "mlp", "mamba2": "mamba"}  # fmt: skip
+
+
+def hybrid_words(k: Keys, pattern_key: str, list_key: str) -> list[str]:
+    """The kinds of layers of a pattern string or a list."""
+    words = k.list(list_key)
+    if words:
+        unknown = [word for word in words if not isinstance(word, str) or word not in HYBRID_WORDS]
+        if unknown:
+            raise InputError(f"{k.name(list_key)} has the unknown layer kind {unknown[0]!r}; known: {', '.join(HYBRID_WORDS)}")
+        return [HYBRID_WORDS[word] for word in words]
+    letters = [letter for letter in k.text(pattern_key) if letter != "|"]
+    unknown = [letter for letter in letters if letter not in HYBRID]
+    if unknown:
+        raise InputError(f"{k.name(pattern_key)} has the unknown letter {unknown[0]!r}; known: {' '.join(HYBRID)}")
+    return [HYBRID[letter] for letter in letters]
+
+
+def nemotron_h(k: Keys, facts: Facts) -> Parts:
+    """Nemotron-H: each layer is one thing, a state space, attention, a dense network or experts behind a latent."""
+    hidden = k.count(*HIDDEN, limit="hidden")
+    words = hybrid_words(k, "hybrid_override_pattern", "layers_block_type")
+    if not words:
+        raise k.refuse(("hybrid_override_pattern", "layers_block_type"), "which layer is what")
+    if len(words) > 4096:
+        raise InputError(f"{len(words)} layers are more than 4096; correct the config")
+    made = {word: nemotron_layer(k, facts, hidden, word) for word in set(words)}
+    return Parts(
+        hidden=hidden, vocab=vocabulary(k), layers=[made[word] for word in words], other=outside(k, facts, hidden)
+    )
+
+
+def nemotron_layer(k: Keys, facts: Facts, hidden: int, word: str) -> Block:
+    """One layer of Nemotron-H."""
+    mixer, ffn = None, None
+    if word == "mamba":
+        mixer = recurrent(k, hidden)
+    elif word == "attention":
+        mixer = softmax(k, facts, hidden)
+    elif word == "mlp":
+        ffn = dense(k, facts, hidden, dense_width(k, hidden, facts))
+    else:
+        latent = k.count("moe_latent_size", limit="hidden", default=0, low=0)
+        ffn = replace(moe(k, facts, hidden), latent=latent)
+    return Block(count=1, mixer=mixer, ffn=ffn, norm_params=hidden)
+
+
+BUILDERS: dict[str, Builder] = {
+    "": decoder, "opt": opt, "mpt": mpt, "dbrx": dbrx, "falcon": falcon, "qwen": qwen, "chatglm": chatglm, "molmo": molmo,
+    "minimax_m3": minimax_m3, "llama4": llama4, "step3": step3, "mllama": mllama, "granite_hybrid": granite_hybrid,
+    "gemma3n": gemma3n, "gemma4": gemma4, "nemotron_h": nemotron_h,
+}  # fmt: skip

@@ -1,0 +1,188 @@
+"""`read`: a parsed `config.json` → `Model`. Finds the language model inside, its family, and what lies beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from rooflab.hf.attention import HIDDEN, norm_params
+from rooflab.hf.decoder import CONTEXT, Parts, merged
+from rooflab.hf.families import ALIASES, FAMILIES, Facts, facts_of
+from rooflab.hf.keys import Keys, shown
+from rooflab.hf.quantization import quantization
+from rooflab.hf.special import BUILDERS
+from rooflab.hf.vision import vision_params
+from rooflab.model import Block, Model, MoE
+from rooflab.units import InputError
+
+TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "lm_config", "language_model", "thinker_config", "llm_cfg")
+DTYPES = {"float32": "fp32", "float": "fp32", "fp32": "fp32", "float16": "fp16", "half": "fp16", "fp16": "fp16",
+          "bfloat16": "bf16", "bf16": "bf16"}  # fmt: skip
+LARGEST = 10**15
+"""Parameters above which a config is taken for damaged."""
+
+
+def read(config: dict[str, Any], name: str = "", source: str = "") -> Model:
+    """Translate a parsed config.json into a model; refuse with `InputError` what it does not determine."""
+    if not isinstance(config, dict):
+        raise InputError(f"a model config must be a JSON object, not {shown(config)}; give the model's config.json")
+    outer = Keys(config)
+    refuse_other_kinds(outer)
+    text = text_section(outer)
+    facts = family(text)
+    parts = BUILDERS[facts.build](text, facts)
+    blocks = merged(parts.layers)
+    if not blocks:
+        raise InputError("the config describes no layers; correct num_hidden_layers")
+    note_defaults(text)
+    tied = is_tied(outer, text, facts)
+    model = Model(
+        name=name or text.text("_name_or_path") or outer.text("_name_or_path") or text.model_type, hidden=parts.hidden,
+        vocab=parts.vocab, blocks=blocks, tied=tied, max_context=context_of(text), other_params=parts.other,
+        dtype=dtype_of(outer, text), source=source, **parts.fields,
+    )
+    model = replace(model, mtp_params=mtp_params(text, facts, parts, model))
+    model = replace(model, quantization=quantization(outer, text, model), vision_params=vision_params(outer, text, model))
+    return checked(replace(model, notes=tuple(outer.notes)))
+
+
+def refuse_other_kinds(k: Keys) -> None:
+    """Refuse what is not a decoder language model."""
+    if "_class_name" in k.data or "_diffusers_version" in k.data:
+        raise InputError(f"this is a diffusion pipeline's config ({shown(k.data.get('_class_name'))}), not a language model's")
+    names = k.list("architectures")
+    if k.data.get("is_encoder_decoder") is True:
+        raise InputError(f"{who(k, names)} is an encoder-decoder; only decoder language models are estimated")
+
+
+def who(k: Keys, names: list[Any]) -> str:
+    """The architecture or model type for messages."""
+    return str(names[0])[:60] if names else str(k.data.get("model_type"))[:60]
+
+
+def text_section(outer: Keys) -> Keys:
+    """The section with the language model: nested in multimodal configs, else the config itself."""
+    k = outer
+    for _ in range(3):
+        inner = next((section for key in TEXT_SECTIONS if (section := maybe(k, key)) is not None), None)
+        if inner is None:
+            break
+        if not inner.text("model_type"):
+            inner.data = {**inner.data, "model_type": k.text("model_type")}
+        k = inner
+    k.model_type = k.text("model_type").strip()
+    return k
+
+
+def maybe(k: Keys, key: str) -> Keys | None:
+    """A section where it is an object; other things under that key are not a section."""
+    return k.section(key) if isinstance(k.data.get(key), dict) else None
+
+
+def family(k: Keys) -> Facts:
+    """The facts of the model type; guessed from the keys, with a note, when the type is unknown."""
+    facts = facts_of(k.model_type)
+    if facts is None:
+        facts = by_architecture(k) or guess(k)
+    k.extra_defaults = dict(facts.defaults)
+    return facts
+
+
+def by_architecture(k: Keys) -> Facts | None:
+    """A family by the class named in `architectures`, when the file gives no model type."""
+    if k.model_type:
+        return None
+    for name in k.list("architectures"):
+        word = str(name).split("For")[0].lower()
+        for model_type in (*FAMILIES, *ALIASES):
+            if model_type.replace("_", "").replace("-", "") == word:
+                k.model_type = model_type
+                return facts_of(model_type)
+    return None
+
+
+def guess(k: Keys) -> Facts:
+    """Facts of an unknown model type from the keys it shares with known ones; every assumption is noted."""
+    rms = k.has("rms_norm_eps", "rms_norm_epsilon")
+    act = k.text("hidden_act", "hidden_activation", "activation_function", "activation")
+    gated = rms or act in ("silu", "swish", "swiglu", "geglu")
+    tied = "tie_word_embeddings" not in k.data
+    bias = next((key for key in ("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias", "use_bias") if key in k.data), False)
+    k.note(
+        f"model_type {k.model_type or 'absent'!r} is not known: read from its keys, assuming {'RMS' if rms else 'layer'} norms, "
+        f"{'a gated' if gated else 'an ungated'} feed-forward ({act or 'no activation given'}), "
+        f"{'biases as ' + bias + ' says' if bias else 'no biases'}"
+        + (", tied embeddings because tie_word_embeddings is absent" if tied else "")
+    )
+    qk_norm = next((key for key in ("use_qk_norm", "qk_norm", "qk_layernorm") if isinstance(k.data.get(key), bool)), "")
+    return Facts(
+        norm="rms" if rms else "layer", gated=gated, qkv_bias=bias, ffn_bias="mlp_bias", tied=tied,
+        qk_norm="head" if qk_norm else "", qk_norm_key=qk_norm,
+        window="pattern" if k.has("sliding_window_pattern") else "key" if k.flag("use_sliding_window", default=True) else "none",
+        expert_width=("moe_intermediate_size", "expert_intermediate_size", "intermediate_size"),
+    )
+
+
+def is_tied(outer: Keys, text: Keys, facts: Facts) -> bool:
+    """Whether head and table are one; the language model's own word first, then the outer config's."""
+    for k in (text, outer):
+        if k.data.get("tie_word_embeddings") is not None:
+            return k.flag("tie_word_embeddings")
+    return text.flag("tie_word_embeddings", default=facts.tied)
+
+
+def dtype_of(outer: Keys, text: Keys) -> str:
+    """Number format of the unquantised weights; fp8 and unknown names are read as bf16 with a note."""
+    name = text.text("torch_dtype", "dtype") or outer.text("torch_dtype", "dtype") or "bfloat16"
+    name = name.removeprefix("torch.")
+    if name not in DTYPES:
+        outer.note(f"dtype {name!r} is not a 16- or 32-bit float: unquantised weights are counted in bf16")
+    return DTYPES.get(name, "bf16")
+
+
+def context_of(k: Keys) -> int:
+    """Longest context the config allows, 0 when it does not say."""
+    return k.count(*CONTEXT, limit="tokens", default=0, low=0)
+
+
+def note_defaults(k: Keys) -> None:
+    """One note for all sizes that came from class defaults."""
+    if k.taken:
+        said = ", ".join(f"{key} {value}" for key, value in sorted(k.taken.items()))
+        k.note(f"not in the file, taken from the reference class of {k.model_type}: {said}")
+
+
+def mtp_params(k: Keys, facts: Facts, parts: Parts, model: Model) -> int | None:
+    """Parameters of the multi-token-prediction modules the checkpoint carries beside the model."""
+    if not facts.mtp:
+        return None
+    keys = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
+    count = k.count(*keys, limit="small", default=facts.mtp_layers, low=0)
+    if not count:
+        return None
+    hidden = parts.hidden
+    layer = deepest(parts.layers)
+    outside = 2 * hidden * hidden + 2 * hidden + norm_params(facts.norm, hidden)
+    if facts.mtp.startswith("copies"):
+        outside += 2 * model.vocab * hidden
+        if facts.mtp == "copies_biases" and isinstance(layer.ffn, MoE):
+            outside += layer.ffn.experts
+        return count * (layer.params(hidden) + outside)
+    return count * layer.params(hidden) + outside
+
+
+def deepest(layers: list[Block]) -> Block:
+    """The last layer with a cache: the kind a prediction module repeats."""
+    for layer in reversed(layers):
+        if layer.mixer is not None and layer.mixer.kv_elements():
+            return layer
+    return layers[-1]
+
+
+def checked(model: Model) -> Model:
+    """Refuse a count no model has."""
+    total = model.params()
+    if not 0 < total <= LARGEST:
+        raise InputError(f"the config describes {total} parameters, outside 1 to {LARGEST}; check {HIDDEN[0]} and the layers")
+    return model
