@@ -6,6 +6,7 @@ device], and returns seconds; with one rank nothing moves. `exchange_time` place
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rooflab import num
@@ -85,37 +86,25 @@ def send(n: Number, alpha: Number, beta: Number) -> Number:
     return alpha + n / beta
 
 
-def grid_steps(units: Number) -> Number:
-    """Latency steps of an all-reduce on a mesh or torus of r × c units, r the largest factor not above √units.
+def grid_steps(rows: Number, columns: Number) -> Number:
+    """Latency steps of an all-reduce on a mesh or torus: reduce and broadcast along both dimensions.
 
-    Counts: reduce and broadcast along both dimensions: 2[(r−1) + (c−1)].
+    Counts: rows − 1 and columns − 1 hops, twice.
     Source: requirement D-015.
     Holds: rectangular grids.
     """
+    return 2.0 * ((rows - 1.0) + (columns - 1.0))
+
+
+def grid_rows(units: Number) -> Number:
+    """Rows of the squarest full grid of that many units: the largest factor not above its square root."""
     if num.is_array(units):
         import numpy
 
         values, inverse = numpy.unique(units, return_inverse=True)
-        table = numpy.array([grid_steps(float(v)) for v in values])
-        return table[inverse].reshape(units.shape)
-    n = max(int(units), 1)
-    rows = next(r for r in range(int(n**0.5), 0, -1) if n % r == 0)
-    return 2.0 * ((rows - 1) + (n // rows - 1))
-
-
-def wrap_hops(units: Number, topology: str) -> Number:
-    """Hops of a ring's closing link: one on a ring or torus, rows − 1 on a mesh (at least one)."""
-    if topology != "mesh2d":
-        return 1.0
-    if num.is_array(units):
-        import numpy
-
-        values, inverse = numpy.unique(units, return_inverse=True)
-        table = numpy.array([wrap_hops(float(v), topology) for v in values])
-        return table[inverse].reshape(units.shape)
-    n = max(int(units), 1)
-    rows = next(r for r in range(int(n**0.5), 0, -1) if n % r == 0)
-    return float(max(rows - 1, 1))
+        return numpy.array([grid_rows(float(v)) for v in values])[inverse].reshape(units.shape)
+    count = max(int(units), 1)
+    return float(next(rows for rows in range(math.isqrt(count), 0, -1) if count % rows == 0))
 
 
 def units_touched(system: System, layout: Layout, axis: str, peers: Number = 1) -> Number:
@@ -214,12 +203,12 @@ def exchange_time(
 
 
 def _ring_wrap(reach: Reach, system: System) -> Number:
-    """Hops of the slowest ring link at the outermost level, where a mesh has no wrap."""
+    """Hops of a ring's closing link at the outermost level: one, or rows − 1 on a mesh, which has no wrap (D-015)."""
     outer = system.links[-1]
     if outer.topology != "mesh2d":
         return 1.0
     at_outer = reach.level == len(system.links) - 1
-    return num.where(at_outer, wrap_hops(reach.outer_units, outer.topology), 1.0)
+    return num.where(at_outer, num.maximum(grid_rows(reach.outer_units) - 1.0, 1.0), 1.0)
 
 
 def _all_reduce(
@@ -237,7 +226,8 @@ def _all_reduce(
     flat = ring_all_reduce(p, n, alpha, beta)
     outer = system.links[-1]
     if outer.topology in ("mesh2d", "torus2d") and len(system.links) > 1:
-        steps = grid_steps(reach.outer_units) * alpha + 2.0 * (p - 1.0) / p * n / beta
+        rows = grid_rows(reach.outer_units)
+        steps = grid_steps(rows, reach.outer_units / rows) * alpha + 2.0 * (p - 1.0) / p * n / beta
         flat = num.where(reach.level == len(system.links) - 1, steps, flat)
     if algorithm in ("ring", "flat"):
         return flat

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from rooflab import num
 from rooflab.graph.build import collective, elementwise, gemm, is_one, vectors
 from rooflab.graph.coarse import linear_params, published_operators, total_weight_bytes, weights_operators
 from rooflab.graph.cut import Cut, cut
+from rooflab.graph.formulas import cache_bytes
 from rooflab.graph.feedforward import ffn_operators
 from rooflab.graph.mixers import mixer_operators
 from rooflab.graph.stages import TITLES, attention_stages, ffn_stages
-from rooflab.model import Attention, Block, Dense, LatentAttention, Model, MoE
+from rooflab.model import Attention, Block, Dense, Model, MoE
 from rooflab.work import Layout, Op, Precision, Step, size_of
 
 __all__ = [
     "TITLES",
+    "Cached",
+    "cached_blocks",
     "cut",
     "is_one",
     "kv_bytes_per_device",
@@ -228,30 +233,55 @@ def _outside_after(share: Cut) -> list[Op]:
     return result
 
 
-def kv_bytes_per_device(model: Model, precision: Precision, layout: Layout, context: Number, sequences: Number) -> Number:
-    """Cache bytes on the busiest device for `sequences` sequences of `context` tokens each.
+class Cached(msgspec.Struct, frozen=True, kw_only=True):
+    """Cache entries of one layer of a block on the busiest device."""
 
-    Heads are cut by tp (whole heads at least, unless split), positions by cp, layers by pp, sequences by attention_dp;
-    a latent and index keys are held whole by every tp rank. An fp8 index key carries one fp32 scale.
+    what: str
+    """kv or index."""
+    layers: float
+    sequences: Number
+    tokens: Number
+    elements: Number
+    size: float
+    """Bytes per element."""
+
+
+def cached_blocks(
+    model: Model, precision: Precision, layout: Layout, context: Number, sequences: Number
+) -> list[Cached]:
+    """What each block caches on the busiest device for `sequences` sequences of `context` tokens.
+
+    Heads are cut by tp (whole heads at least, unless split), positions by cp, sequences by attention_dp; a latent and
+    index keys are held whole by every tp rank. An fp8 index key carries one fp32 scale per 128 elements.
     """
     share = cut(model, precision, layout, Step(decode_sequences=sequences, decode_context=context))
-    index_size = share.kv_size + (4.0 / 128.0 if precision.kv.startswith("fp8") else 0.0)
-    total: Number = 0.0
+    index_size = share.kv_size + (size_of("fp32") / 128.0 if precision.kv.startswith("fp8") else 0.0)
+    cached: list[Cached] = []
     for block in model.blocks:
         mixer = block.mixer
-        if mixer is None or not (mixer.kv_elements() or mixer.index_elements()):
+        if mixer is None:
             continue
+        own: Number = float(mixer.kv_elements())
+        if isinstance(mixer, Attention) and own:
+            own = share.kv_heads(mixer) * (mixer.head_dim + mixer.value_dim)
         window = getattr(mixer, "window", 0)
-        tokens = num.minimum(context, float(window)) if window else context
-        tokens = num.ceil_div(tokens, layout.cp)
-        elements: Number = float(mixer.kv_elements())
-        if not isinstance(mixer, LatentAttention) and elements:
-            elements = share.kv_heads(mixer) * (mixer.head_dim + mixer.value_dim)
-        layer = tokens * elements * share.kv_size
+        tokens = num.ceil_div(num.minimum(context, float(window)) if window else context, layout.cp)
+        shape = {"layers": float(block.count), "sequences": share.decode_sequences}
+        if mixer.kv_elements():
+            cached.append(Cached(what="kv", tokens=tokens, elements=own, size=share.kv_size, **shape))
         if mixer.index_elements():
-            layer = layer + num.ceil_div(context, layout.cp) * float(mixer.index_elements()) * index_size
-        total = total + float(block.count) * layer
-    return total * share.decode_sequences * stage_share(model, layout)
+            index = float(mixer.index_elements())
+            whole = num.ceil_div(context, layout.cp)
+            cached.append(Cached(what="index", tokens=whole, elements=index, size=index_size, **shape))
+    return cached
+
+
+def kv_bytes_per_device(model: Model, precision: Precision, layout: Layout, context: Number, sequences: Number) -> Number:
+    """Cache bytes on the busiest device for `sequences` sequences of `context` tokens; layers are cut by pp."""
+    total: Number = 0.0
+    for one in cached_blocks(model, precision, layout, context, sequences):
+        total = total + one.layers * cache_bytes(one.sequences, one.tokens, one.elements, one.size)
+    return total * stage_share(model, layout)
 
 
 def state_bytes_per_device(model: Model, precision: Precision, layout: Layout, sequences: Number) -> Number:

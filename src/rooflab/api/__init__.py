@@ -1,0 +1,94 @@
+"""The one door: `answer(ask) -> report`, plain JSON both ways, for CLI, server, browser, notebook and saved files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from rooflab.api import answers, why
+from rooflab.api.asks import (
+    Ask,
+    CatalogAsk,
+    ChipAsk,
+    EstimateAsk,
+    ExplainAsk,
+    FitAsk,
+    InspectAsk,
+    Report,
+    StepAsk,
+)
+from rooflab.units import InputError, nearest
+
+__all__ = ["Ask", "Report", "ask_of", "answer", "report_of", "schema"]
+
+_ANSWERS: dict[type, Callable[[Any], Any]] = {
+    InspectAsk: answers.inspect,
+    EstimateAsk: answers.answer_estimate,
+    StepAsk: answers.answer_step,
+    ExplainAsk: why.answer_explain,
+    FitAsk: answers.answer_fit,
+    ChipAsk: answers.answer_chip,
+    CatalogAsk: answers.answer_catalog,
+}
+_KINDS: dict[str, type] = {kind.__struct_config__.tag: kind for kind in _ANSWERS}  # type: ignore[attr-defined]
+
+
+def ask_of(data: Mapping[str, Any]) -> Ask:
+    """A checked question from plain data.
+
+    Raises InputError that names the field, shows the value and says what would be right.
+    """
+    kind = data.get("kind")
+    if kind not in _KINDS:
+        raise InputError(f"kind: {kind!r} is not a question; ask one of {', '.join(_KINDS)}")
+    fields = _KINDS[str(kind)].__struct_fields__  # type: ignore[attr-defined]
+    for name in data:
+        if name != "kind" and name not in fields:
+            raise InputError(f"{name}: a question of kind {kind!r} has no such field{nearest(str(name), fields)}")
+    try:
+        return msgspec.convert(dict(data), _KINDS[str(kind)])
+    except msgspec.ValidationError as problem:
+        raise InputError(_sentence(str(problem), data)) from None
+    except (RecursionError, TypeError) as problem:
+        raise InputError(f"ask: {type(problem).__name__}: not plain data that can be read") from None
+
+
+def _sentence(message: str, data: Mapping[str, Any]) -> str:
+    """A validation message with the field first and its value shown."""
+    text, _, path = message.partition(" - at `$")
+    field = path.rstrip("`").lstrip(".") or "ask"
+    name = field.split(".")[0].split("[")[0]
+    value = f" (it is {str(data[name])[:80]!r})" if name in data else ""
+    return f"{field}: {text[:1].lower()}{text[1:]}{value}"
+
+
+def report_of(ask: Ask) -> Report:
+    """The report of a checked question.
+
+    Raises InputError for whatever cannot be answered, in one line.
+    """
+    try:
+        return _ANSWERS[type(ask)](ask)
+    except OverflowError:
+        raise InputError("the numbers are too large to compute with; lower batch, prompt, output or the degrees") from None
+
+
+def answer(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A question as plain data in, its report as plain data out: SI units, JSON-ready, never NaN.
+
+    Raises InputError for bad input.
+    """
+    return msgspec.to_builtins(report_of(ask_of(data)))
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of questions and reports, with each quantity's unit under `x-unit`."""
+    (ask, report), definitions = msgspec.json.schema_components((Ask, Report))
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "RoofLab",
+        "properties": {"ask": ask, "report": report},
+        "components": {"schemas": definitions},
+    }

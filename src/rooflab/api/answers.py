@@ -1,0 +1,441 @@
+"""One function per kind of question; each returns its report."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, get_type_hints
+
+import msgspec
+
+from rooflab import __version__, catalog, chip, graph
+from rooflab.api.asks import (
+    BlockReport,
+    CatalogAsk,
+    CatalogReport,
+    ChipAsk,
+    ChipReport,
+    EstimateAsk,
+    EstimateReport,
+    FiguresReport,
+    FitAsk,
+    FitReport,
+    InspectAsk,
+    InspectReport,
+    MemoryReport,
+    OpReport,
+    StepAsk,
+    StepReport,
+)
+from rooflab.api.resolve import Setting, model_of, precision_of, setting_of, system_of, workload_of
+from rooflab.estimate import Estimate, Figures, Scene, estimate
+from rooflab.fits import Memory
+from rooflab.hf import checkpoint_of
+from rooflab.model import Attention, Block, Dense, LatentAttention, Model, MoE, Recurrent
+from rooflab.price import Priced, StepTime, rates_of
+from rooflab.profiles import PROFILES
+from rooflab.units import unit_of
+from rooflab.work import FORMATS, Layout, Op, Step, size_of
+
+TRAINING_BYTES = 18
+"""Bytes per parameter of mixed-precision training with Adam: 2 copy + 4 master + 4 gradients + 8 moments (B-084)."""
+
+
+def header(ask: Any, report: type, notes: Any) -> dict[str, Any]:
+    """Fields every report starts with."""
+    plain = msgspec.to_builtins(ask)
+    return {"version": __version__, "ask": plain, "notes": list(dict.fromkeys(notes)), "units": units_of(report)}
+
+
+@lru_cache(maxsize=32)
+def units_of(report: type) -> dict[str, str]:
+    """Unit of every field of a report that has one, by its path."""
+    found: dict[str, str] = {}
+    for name, hint in get_type_hints(report, include_extras=True).items():
+        unit = unit_of(hint)
+        if unit is not None:
+            found[name] = unit[0]
+            continue
+        for inner in _structs_in(hint):
+            found.update({f"{name}.{key}": value for key, value in units_of(inner).items()})
+        for part in getattr(hint, "__args__", ()):
+            if (unit := unit_of(part)) is not None:
+                found[name] = unit[0]
+    return found
+
+
+def _structs_in(hint: Any) -> list[type]:
+    parts = [hint, *getattr(hint, "__args__", ())]
+    return [p for p in parts if isinstance(p, type) and issubclass(p, msgspec.Struct)]
+
+
+def _mixer_name(block: Block) -> str:
+    mixer = block.mixer
+    if isinstance(mixer, Attention):
+        kind = "MQA" if mixer.kv_heads == 1 else "MHA" if mixer.kv_heads == mixer.heads else "GQA"
+        window = f", window {mixer.window:,}" if mixer.window else ""
+        extra = ", shares KV" if mixer.shares_kv else ", cross" if mixer.cross else ""
+        index = f", sparse top {mixer.indexer.topk:,}" if mixer.indexer else ""
+        return f"{kind} {mixer.heads}/{mixer.kv_heads} × {mixer.head_dim}{window}{extra}{index}"
+    if isinstance(mixer, LatentAttention):
+        index = f", sparse top {mixer.indexer.topk:,}" if mixer.indexer else ""
+        return f"MLA {mixer.heads} heads, latent {mixer.kv_rank}+{mixer.rope_dim}{index}"
+    if isinstance(mixer, Recurrent):
+        return f"{mixer.form} {mixer.heads} × {mixer.key_dim} × {mixer.value_dim}"
+    return "none"
+
+
+def _ffn_name(block: Block) -> str:
+    ffn = block.ffn
+    if isinstance(ffn, Dense):
+        return f"dense {ffn.width:,}" + ("" if ffn.gated else ", not gated")
+    if isinstance(ffn, MoE):
+        shared = f", shared {ffn.shared_width:,}" if ffn.shared_width else ""
+        return f"MoE {ffn.experts} × {ffn.width:,}, top {ffn.topk}{shared}"
+    return "none"
+
+
+def inspect(ask: InspectAsk) -> InspectReport:
+    """Counts of a model at a context (requirements A-030–A-037, B-025, B-026, B-084)."""
+    model = model_of(ask.model)
+    precision, notes = precision_of(model, ask)
+    whole, kv = Layout(), size_of(precision.kv)
+
+    def cache(context: float) -> float:
+        return graph.kv_bytes_per_device(model, precision, whole, context, 1.0)
+
+    context = float(ask.context)
+    blocks = []
+    for block in model.blocks:
+        alone = msgspec.structs.replace(model, blocks=(msgspec.structs.replace(block, count=1),))
+        grown = graph.kv_bytes_per_device(alone, precision, whole, context, 1.0)
+        before = graph.kv_bytes_per_device(alone, precision, whole, context - 1.0, 1.0)
+        blocks.append(
+            BlockReport(
+                count=block.count,
+                mixer=_mixer_name(block),
+                ffn=_ffn_name(block),
+                params=block.params(model.hidden),
+                kv_bytes_per_token=(grown - before) * block.count,
+                state_bytes=float(alone.state_elements() * block.count) * size_of(precision.state),
+            )
+        )
+    checkpoint, more = checkpoint_of(ask.model, model) if isinstance(ask.model, str) else (None, [])
+    return InspectReport(
+        **header(ask, InspectReport, [*model.notes, *notes, *more]),
+        name=model.name,
+        params=model.params(),
+        active_params=model.active_params(),
+        active_params_without_embedding=model.active_params_without_embedding(),
+        other_params={"mtp": model.mtp_params, "vision": model.vision_params},
+        layers=model.layers,
+        context=ask.context,
+        max_context=model.max_context,
+        kv_bytes_per_token=cache(context) - cache(context - 1.0),
+        kv_bytes=cache(context) * ask.batch,
+        kv_bytes_one_page_size=_one_page_size(model, kv) * context * ask.batch,
+        state_bytes_per_sequence=float(model.state_elements()) * size_of(precision.state),
+        weight_bytes=graph.total_weight_bytes(model, precision),
+        training_bytes=float(TRAINING_BYTES * model.params()),
+        precision={name: getattr(precision, name) for name in precision.__struct_fields__ if name != "metadata"},
+        blocks=blocks,
+        checkpoint=checkpoint,
+        source=model.source,
+    )
+
+
+def _one_page_size(model: Model, size: float) -> float:
+    """Cache bytes per token when every attention layer that caches gets pages for the whole context, windows or not."""
+    caching = [b for b in model.blocks if b.mixer is not None]
+    return math.fsum(b.count * (b.mixer.kv_elements() + b.mixer.index_elements()) * size for b in caching if b.mixer)
+
+
+def memory_report(memory: Memory) -> MemoryReport:
+    """Memory as plain floats."""
+    return MemoryReport(**{name: float(getattr(memory, name)) for name in MemoryReport.__struct_fields__})
+
+
+def _figures(figures: Figures | None) -> FiguresReport | None:
+    if figures is None:
+        return None
+    return FiguresReport(**{name: getattr(figures, name) for name in FiguresReport.__struct_fields__})
+
+
+def run(ask: Any, setting: Setting, **more: Any) -> tuple[Estimate, list[str]]:
+    """Estimate of a loaded ask, with the notes of its workload."""
+    work, notes = workload_of(ask, setting.model)
+    found = estimate(
+        setting.model, setting.precision, setting.layout, setting.system, work, setting.profile, **more
+    )
+    return found, notes
+
+
+def answer_estimate(ask: EstimateAsk) -> EstimateReport:
+    """Fit, times, throughput, cost and energy."""
+    setting = setting_of(ask)
+    found, more = run(ask, setting, ignore_memory=ask.ignore_memory)
+    notes = [*setting.notes, *more, *_money_notes(setting)]
+    head: dict[str, Any] = {
+        "name": setting.model.name,
+        "system": setting.system.name,
+        "profile": setting.profile.name,
+        "devices": int(setting.layout.devices()),
+        "fits": found.fits,
+        "memory": memory_report(found.memory),
+    }
+    if found.mid is None:
+        notes.append("it does not fit, so no performance is shown; see `rooflab fit`, or ignore_memory to see it anyway")
+        return EstimateReport(**header(ask, EstimateReport, notes), **head)
+    if not found.fits:
+        notes.append("it does not fit: these figures ignore memory")
+    mid, phases = found.mid, {"prefill": found.prefill, "decode": found.decode}
+    return EstimateReport(
+        **header(ask, EstimateReport, notes),
+        **head,
+        ttft=mid.ttft,
+        tpot=mid.tpot,
+        e2e=mid.e2e,
+        output_throughput=mid.output_throughput,
+        decode_throughput=mid.decode_throughput,
+        throughput_per_device=mid.throughput_per_device,
+        tokens_per_second_per_user=None if mid.tpot is None else 1.0 / mid.tpot,
+        bound={name: next(iter(step.share("bound"))) for name, step in phases.items() if step is not None},
+        shares={name: step.share("part") for name, step in phases.items() if step is not None},
+        cost_per_million_tokens=found.cost,
+        energy_per_token=found.energy,
+        low=_figures(found.low),
+        high=_figures(found.high),
+        basis=basis_of(found.decode or found.prefill),
+    )
+
+
+def basis_of(step: StepTime | None) -> str:
+    """Basis of a total: that of the operators with the largest share of its time."""
+    if step is None:
+        return "roofline"
+    shares: dict[str, float] = {}
+    for item in step.priced:
+        shares[item.basis] = shares.get(item.basis, 0.0) + item.time
+    return max(shares, key=lambda name: shares[name])
+
+
+def _money_notes(setting: Setting) -> list[str]:
+    """Where price and energy come from, or that they are unknown."""
+    system = setting.system
+    notes = []
+    if system.device_price is None:
+        notes.append(f"no price is known for {system.device.name}: give changes={{'price': '2 USD/h'}} for cost")
+    else:
+        notes.append(f"price: {system.device_price_basis or 'catalog'}")
+    if system.device.power is None:
+        notes.append(f"no power is known for {system.device.name}, so no energy")
+    else:
+        notes.append("energy counts every device at its rated power: an upper bound for the devices")
+    return notes
+
+
+def scene_of(setting: Setting) -> Scene:
+    """The pricing scene of a setting."""
+    return Scene(
+        model=setting.model,
+        precision=setting.precision,
+        layout=setting.layout,
+        system=setting.system,
+        profile=setting.profile,
+    )
+
+
+def step_of(ask: StepAsk) -> Step:
+    """The step a step question describes."""
+    if ask.phase == "prefill":
+        return Step(prefill_sequences=ask.batch, prefill_tokens=ask.context, prefill_context=ask.cached)
+    if ask.phase == "decode":
+        return Step(decode_sequences=ask.batch, decode_context=ask.context)
+    return Step(
+        prefill_sequences=ask.prefill_batch,
+        prefill_tokens=ask.prefill_tokens,
+        prefill_context=ask.cached,
+        decode_sequences=ask.batch,
+        decode_context=ask.context,
+    )
+
+
+def answer_step(ask: StepAsk) -> StepReport:
+    """One pass, operator by operator (requirements A-001, A-007, A-008)."""
+    setting = setting_of(ask)
+    scene, rates = scene_of(setting), rates_of(setting.profile, setting.system.device.launch_time)
+    operators = scene.operators(step_of(ask))
+    mid = scene.time(operators, rates["mid"], detail=True)
+    ends = sorted(scene.time(operators, rates[end]).time for end in ("low", "high"))
+    return StepReport(
+        **header(ask, StepReport, setting.notes),
+        name=setting.model.name,
+        system=setting.system.name,
+        profile=setting.profile.name,
+        phase=ask.phase,
+        time=mid.time,
+        low=ends[0],
+        high=ends[1],
+        bound=next(iter(mid.share("bound")), "trivial"),
+        shares=mid.share("part"),
+        roofs=_roofs(setting),
+        ops=[op_report(item, mid.time) for item in mid.priced],
+    )
+
+
+def _roofs(setting: Setting) -> dict[str, Any]:
+    """Peak and achievable roofs of the device, for the roofline plot."""
+    device, profile = setting.system.device, setting.profile
+    return {
+        "memory_bandwidth": device.memory_bandwidth,
+        "achievable_bandwidth": device.memory_bandwidth * profile.memory_efficiency,
+        "flop_rate": dict(device.flop_rate),
+        "achievable_flop_rate": {key: rate * profile.compute_efficiency for key, rate in device.flop_rate.items()},
+    }
+
+
+def op_report(item: Priced, whole: float) -> OpReport:
+    """One priced operator as plain data; all its executions together."""
+    op = item.op or Op(name=item.name, kind="overhead", part="overhead")
+    count = float(op.count)
+    moved = op.bytes() * count
+    flop = op.flop * count
+    shape = {"m": op.m, "n": op.n, "k": op.k, "groups": op.groups} if op.m or op.n or op.k else {}
+    return OpReport(
+        name=item.name,
+        kind=op.kind,
+        part=op.part,
+        stage=op.stage,
+        count=count,
+        shape={key: float(value) for key, value in shape.items()},
+        dtype=op.dtype,
+        flop=flop,
+        bytes=moved,
+        weight_bytes=op.weight_bytes * count,
+        activation_bytes=op.activation_bytes * count,
+        kv_bytes=op.kv_bytes * count,
+        message_bytes=op.message_bytes * count,
+        intensity=flop / moved if moved else None,
+        compute_time=item.compute,
+        memory_time=item.memory,
+        comm_time=item.comm,
+        launch_time=item.overhead,
+        time=item.time,
+        achieved=flop / item.time if item.time else 0.0,
+        share=item.time / whole if whole else 0.0,
+        bound=item.bound,
+        basis=item.basis,
+        formula=op.why[0].formula.__name__ if op.why else "",
+    )
+
+
+def answer_chip(ask: ChipAsk) -> ChipReport:
+    """The chip roofline on the user's own machine (requirements C, D-900)."""
+    model = model_of(ask.model)
+    precision, notes = precision_of(model, ask)
+    system = system_of(ask.on, ask.changes)
+    found = chip.report(
+        model,
+        system,
+        batch=ask.batch,
+        context=ask.context,
+        precision=precision,
+        layout=Layout(tp=ask.tp, pp=ask.pp, cp=ask.cp),
+        flops_multiplier=ask.flops_multiplier,
+        bandwidth_multiplier=ask.bandwidth_multiplier,
+    )
+    data = msgspec.to_builtins(found)
+    return ChipReport(
+        **header(ask, ChipReport, [*model.notes, *notes, *data.pop("notes", [])]),
+        name=model.name,
+        system=system.name,
+        chip=data,
+    )
+
+
+def answer_catalog(ask: CatalogAsk) -> CatalogReport:
+    """Rows of one shelf of the catalog."""
+    return CatalogReport(**header(ask, CatalogReport, []), what=ask.what, rows=_ROWS[ask.what]())
+
+
+def _model_rows() -> list[dict[str, Any]]:
+    rows = []
+    for name in catalog.model_names():
+        model = model_of(name)
+        rows.append(
+            {
+                "name": name,
+                "params": model.params(),
+                "active_params": model.active_params(),
+                "layers": model.layers,
+                "max_context": model.max_context,
+                "mixers": sorted({_mixer_name(block).split(" ")[0] for block in model.blocks}),
+            }
+        )
+    return rows
+
+
+def _device_row(name: str) -> dict[str, Any]:
+    device = catalog.device(name)
+    return {
+        "name": name,
+        "title": device.title,
+        "memory": device.memory,
+        "memory_bandwidth": device.memory_bandwidth,
+        "flop_rate": dict(device.flop_rate),
+        "power": device.power,
+        "price": device.price,
+        "confidence": device.confidence,
+    }
+
+
+def _system_rows() -> list[dict[str, Any]]:
+    rows = []
+    for name in catalog.system_names():
+        system = catalog.system(name)
+        links = [f"{link.name} × {link.size}" for link in system.links]
+        rows.append(
+            {"name": name, "title": system.title, "device": system.device.name, "devices": system.devices, "links": links}
+        )
+    return rows
+
+
+def _format_rows() -> list[dict[str, Any]]:
+    return [{"name": k, "bytes": f.size, "rate": f.rate, "note": f.note} for k, f in FORMATS.items()]
+
+
+_ROWS: dict[str, Any] = {
+    "models": _model_rows,
+    "devices": lambda: [_device_row(name) for name in catalog.device_names()],
+    "systems": _system_rows,
+    "formats": _format_rows,
+    "profiles": lambda: [{"name": p.name, "title": p.title, "leaves_out": list(p.leaves_out)} for p in PROFILES.values()],
+}
+
+
+def answer_fit(ask: FitAsk) -> FitReport:
+    """Memory and what would help; see `api.remedies`."""
+    from rooflab.api.remedies import changes_that_fit, largest_batch, largest_context
+
+    setting = setting_of(ask)
+    found, more = run(ask, setting, ignore_memory=False, band=False)
+    memory = found.memory
+    kinds = {name: getattr(memory, name) for name in ("weights", "kv", "workspace", "reserve")}
+    one = graph.kv_bytes_per_device(
+        setting.model, setting.precision, setting.layout, float(ask.prompt + ask.output), 1.0
+    )
+    room = memory.capacity - memory.weights - memory.workspace - memory.reserve
+    tokens = room / one * (ask.prompt + ask.output) * setting.layout.attention_dp if one else 0.0
+    return FitReport(
+        **header(ask, FitReport, [*setting.notes, *more]),
+        name=setting.model.name,
+        system=setting.system.name,
+        devices=int(setting.layout.devices()),
+        fits=bool(memory.fits),
+        memory=memory_report(memory),
+        largest=max(kinds, key=lambda name: kinds[name]),
+        max_batch=largest_batch(ask, setting),
+        max_context=largest_context(ask, setting),
+        kv_tokens=max(tokens, 0.0),
+        changes=[] if memory.fits else changes_that_fit(ask),
+    )

@@ -1,0 +1,267 @@
+"""From an ask's names and numbers to the engine's values, saying in notes whatever was assumed on the way."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from rooflab import catalog, hf
+from rooflab.api.asks import _Ask, _Loaded, _Placed
+from rooflab.estimate import Workload
+from rooflab.fits import feasible, layout_rules
+from rooflab.model import Model, MoE
+from rooflab.profiles import PROFILES, Profile, profile
+from rooflab.system import System
+from rooflab.units import InputError, nearest, parse, shown
+from rooflab.work import FORMATS, Layout, Precision
+
+CLASSES = ("attention", "ffn", "expert", "embedding", "head", "kv", "state", "activation")
+_LINEAR = ("attention", "ffn", "expert")
+_PLACES = {"pe": "inner", "cube": "outer", "inner": "inner", "outer": "outer"}
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a placed question resolves to."""
+
+    model: Model
+    precision: Precision
+    layout: Layout
+    system: System
+    profile: Profile
+    notes: tuple[str, ...]
+
+
+def model_of(source: str | dict[str, Any]) -> Model:
+    """The model of a config's content, a path, a catalog name or a hub id."""
+    if isinstance(source, dict):
+        return hf.read(source)
+    return _named_model(source)
+
+
+@lru_cache(maxsize=32)
+def _named_model(source: str) -> Model:
+    return hf.load(source)
+
+
+@lru_cache(maxsize=32)
+def _named_system(name: str) -> System:
+    return catalog.system(name)
+
+
+def system_of(source: str | dict[str, Any], changes: dict[str, Any]) -> System:
+    """The system of a name, path or content, with what-if changes applied.
+
+    A file on disk is read anew each time, a catalog entry once.
+    """
+    if isinstance(source, dict):
+        found = catalog.system(source)
+    elif source.endswith(".toml"):
+        found = catalog.system(source)
+    else:
+        found = _named_system(source)
+    return found.replace(changes) if changes else found
+
+
+def number_format(name: Any, field: str) -> str:
+    """A known number format.
+
+    Raises InputError naming the formats there are.
+    """
+    plain = str(name).lower().replace("-", "_")
+    spelled = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "half": "fp16", "q4_k_m": "q4_k", "q8": "q8_0"}
+    plain = spelled.get(plain, plain)
+    if plain not in FORMATS:
+        raise InputError(f"{field}: {shown(name)} is not a number format{nearest(plain, FORMATS)}; use {', '.join(FORMATS)}")
+    return plain
+
+
+def _weights(chosen: str | dict[str, str] | None) -> dict[str, str]:
+    """Tensor classes a weights choice sets: one format for all linear weights, or one per class."""
+    if chosen is None:
+        return {}
+    if isinstance(chosen, str) and "=" in chosen:
+        pairs = [item.partition("=") for item in chosen.split(",")]
+        chosen = {key.strip(): value.strip() for key, _, value in pairs}
+    if isinstance(chosen, str):
+        return dict.fromkeys(_LINEAR, number_format(chosen, "weights"))
+    for name in chosen:
+        if name not in CLASSES:
+            raise InputError(f"weights: {shown(name)} is not a tensor class; use {', '.join(CLASSES)}")
+    return {name: number_format(value, f"weights.{name}") for name, value in chosen.items()}
+
+
+def precision_of(model: Model, ask: _Ask, used: Profile | None = None) -> tuple[Precision, list[str]]:
+    """Formats of every tensor class: the checkpoint's, changed by the ask; embeddings and head stay 16-bit unless said."""
+    notes: list[str] = []
+    plain = model.dtype if model.dtype in FORMATS else "bf16"
+    if plain == "fp32":
+        plain = "bf16"
+        if ask.weights is None:
+            notes.append("the config stores 32-bit floats; served in bf16 (weights='fp32' keeps them)")
+    formats = dict.fromkeys(CLASSES, plain)
+    formats.update({key: value for key, value in model.quantization.items() if key in formats})
+    formats["activation"] = "bf16" if plain not in ("fp16", "fp32") else plain
+    if ask.weights is not None:
+        formats.update(_weights(ask.weights))
+        if isinstance(ask.weights, str) and ask.weights in ("fp32", "bf16", "fp16"):
+            formats.update(embedding=ask.weights, head=ask.weights)
+    if ask.kv is not None:
+        formats["kv"] = number_format(ask.kv, "kv")
+    metadata = 0.0
+    if used is not None and used.metadata:
+        metadata = used.metadata
+        for name in ("embedding", "head"):
+            formats[name] = formats["attention"]
+    return Precision(**formats, metadata=metadata), notes
+
+
+def profile_of(ask: _Placed) -> Profile:
+    """The ask's profile with its switches and reserve."""
+    chosen = profile(ask.profile)
+    changes: dict[str, Any] = {}
+    for key, value in ask.switches.items():
+        if key not in Profile.__struct_fields__ or key in ("name", "title"):
+            known = [n for n in Profile.__struct_fields__ if n not in ("name", "title")]
+            raise InputError(f"switches: {shown(key)} is not a switch of a profile{nearest(key, known)}")
+        changes[key] = _switch(key, value, getattr(chosen, key))
+    if ask.reserve is not None:
+        changes["reserve"] = _reserve(ask.reserve)
+    return msgspec.structs.replace(chosen, **changes) if changes else chosen
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "counting": ("kernels", "stages", "published", "weights"),
+    "group": ("op", "stage", "two_stage", "step"),
+    "combine": ("max", "sum"),
+    "causal": ("exact", "half", "full"),
+    "collective": ("auto", "ring", "flat", "hierarchical", "none"),
+    "tpot": ("mean_growing", "fixed"),
+    "workspace": ("engine", "sharded", "eight_buffers"),
+    "kv_shard": ("split", "replicate"),
+    "ffn_scope": ("tp", "tp_cp", "tp_cp_dp"),
+    "cp_placement": ("inner", "outer"),
+}
+
+
+def _switch(key: str, value: Any, old: Any) -> Any:
+    """A switch's new value, checked against the kind of the old one."""
+    if key in _CHOICES:
+        if value not in _CHOICES[key]:
+            raise InputError(f"switches.{key}: {shown(value)} is not one of {', '.join(_CHOICES[key])}")
+        return value
+    if key == "reserve":
+        return _reserve(value)
+    if isinstance(old, bool):
+        if not isinstance(value, bool):
+            raise InputError(f"switches.{key}: {shown(value)} must be true or false")
+        return value
+    if isinstance(old, float):
+        dimension = "s" if key.endswith("_time") else "1"
+        number = parse(value, dimension, f"switches.{key}")
+        if key.endswith("_efficiency") and not 0.0 < number <= 1.0:
+            raise InputError(f"switches.{key}: {shown(value)} must be above 0 and at most 1: a share of the peak")
+        return number
+    raise InputError(f"switches.{key}: cannot be changed here")
+
+
+def _reserve(value: Any) -> float:
+    """A reserve: a share of the memory below 1, or bytes."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1:
+        return float(value)
+    if isinstance(value, str) and value.strip().endswith("%"):
+        share = parse(value.strip()[:-1], "1", "reserve") / 100.0
+        if share >= 1.0:
+            raise InputError(f"reserve: {shown(value)} leaves no memory; write for example '10%' or '2 GB'")
+        return share
+    return parse(value, "byte", "reserve")
+
+
+def layout_of(ask: _Placed, model: Model, used: Profile) -> tuple[Layout, list[str]]:
+    """The ask's layout, with the profile's defaults where it is silent.
+
+    Experts spread over more ranks than the layout has get attention groups of their own, and a note says so.
+    """
+    notes: list[str] = []
+    groups = ask.attention_dp
+    experts = any(isinstance(block.ffn, MoE) for block in model.blocks)
+    ranks = ask.tp * ask.attention_dp * (1 if (ask.ffn_scope or used.ffn_scope) == "tp" else ask.cp)
+    if ask.ep_mode == "overlay" and experts and ask.ep > ranks and ask.ep % ranks == 0 and "attention_dp" in used.axes:
+        groups = ask.attention_dp * ask.ep // ranks
+        notes.append(
+            f"ep={ask.ep} spreads experts over more devices than tp={ask.tp} gives: "
+            f"attention runs data-parallel in {groups} groups (attention_dp={groups})"
+        )
+    layout = Layout(
+        tp=ask.tp,
+        pp=ask.pp,
+        cp=ask.cp,
+        dp=ask.dp,
+        ep=ask.ep,
+        attention_dp=groups,
+        ep_mode=ask.ep_mode,
+        kv_shard=ask.kv_shard or used.kv_shard,
+        ffn_scope=ask.ffn_scope or used.ffn_scope,
+        ring=ask.ring,
+        tp_placement=_PLACES[ask.tp_placement or "inner"],
+        cp_placement=_PLACES[ask.cp_placement or used.cp_placement],
+        microbatches=ask.microbatches,
+    )
+    return layout, notes
+
+
+def setting_of(ask: _Placed) -> Setting:
+    """Model, formats, layout, system and profile of a placed question; a refused layout is an InputError with its reasons."""
+    model = model_of(ask.model)
+    used = profile_of(ask)
+    precision, notes = precision_of(model, ask, used)
+    layout, more = layout_of(ask, model, used)
+    system = system_of(ask.on, ask.changes)
+    holds, reasons = feasible(layout_rules(model, layout, system, used))
+    if not holds:
+        raise InputError(f"layout: {'; '.join(reasons)}")
+    notes = [*model.notes, *notes, *more, *_rate_notes(precision, system, used), *_heads_note(model, layout)]
+    if used.name in PROFILES:
+        notes.append(f"profile {used.name} ({used.title}): rates {_rates_text(used)}")
+    return Setting(model=model, precision=precision, layout=layout, system=system, profile=used, notes=tuple(notes))
+
+
+def _rates_text(used: Profile) -> str:
+    shares = f"{used.compute_efficiency:.0%} of peak compute, {used.memory_efficiency:.0%} of peak bandwidth"
+    return f"{shares}, assumed" if used.name == "operator" else shares
+
+
+def _rate_notes(precision: Precision, system: System, used: Profile) -> list[str]:
+    """What a device without units for a format does instead."""
+    if not used.rate_by_dtype:
+        return []
+    notes: list[str] = []
+    for name in {precision.attention, precision.ffn, precision.expert, precision.head}:
+        note = system.device.rate_note(FORMATS[name].rate)
+        if note and note not in notes:
+            notes.append(note)
+    return sorted(notes)
+
+
+def _heads_note(model: Model, layout: Layout) -> list[str]:
+    """Says when KV heads are replicated because there are more ranks than heads."""
+    heads = [b.mixer.kv_heads for b in model.blocks if getattr(b.mixer, "kv_heads", 0)]  # type: ignore[union-attr]
+    if not heads or layout.tp <= min(heads):
+        return []
+    copies = layout.tp / min(heads)
+    if layout.kv_shard == "split":
+        return [f"tp={layout.tp} exceeds {min(heads)} KV heads: each head's width is split over {copies:g} ranks"]
+    return [f"tp={layout.tp} exceeds {min(heads)} KV heads: each is held {copies:g} times, so the cache takes {copies:g}×"]
+
+
+def workload_of(ask: _Loaded, model: Model) -> tuple[Workload, list[str]]:
+    """The ask's workload, with a note when it exceeds the model's context."""
+    if ask.cached >= ask.prompt:
+        raise InputError(f"cached: {ask.cached} must be below prompt ({ask.prompt}); at least one token is computed")
+    notes: list[str] = []
+    if model.max_context and ask.prompt + ask.output > model.max_context:
+        notes.append(
+            f"prompt + output = {ask.prompt + ask.output:,} tokens exceed the model's longest context of {model.max_context:,}"
+        )
+    return Workload(batch=ask.batch, prompt=ask.prompt, output=ask.output, cached=ask.cached), notes

@@ -1,0 +1,304 @@
+"""Why this number: the formulas behind one figure, with the actual numbers in them.
+
+Every line's `substituted` text evaluates to its `value`; the formula is taken from the function the engine ran.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from rooflab import catalog, estimate as est, explain, fits, graph, price
+from rooflab.api.answers import basis_of, header, run, scene_of
+from rooflab.api.asks import ExplainAsk, ExplainReport, Line
+from rooflab.api.resolve import Setting, setting_of, workload_of
+from rooflab.estimate import Estimate, Workload
+from rooflab.graph import formulas as f
+from rooflab.price import Priced, rates_of
+from rooflab.units import InputError, dimension_of, nearest
+from rooflab.work import Op, Step
+
+_UNITS = {"pairs": "1", "distinct_experts": "1", "compute_time": "s", "memory_time": "s", "launch_time": "s"}
+
+
+def line(quantity: str, function: Callable[..., Any], arguments: tuple[Any, ...], unit: str) -> Line:
+    """One explained quantity from a formula function and its arguments."""
+    text = explain.describe(function)
+    inputs = {name: float(value) for name, value in zip(explain.symbols(function), arguments, strict=True)}
+    return Line(
+        quantity=quantity,
+        unit=unit,
+        formula=explain.expression(function),
+        substituted=explain.substitute(function, arguments),
+        value=float(function(*arguments)),
+        inputs=inputs,
+        means=text["means"],
+        counts=text["counts"],
+        source=text["source"],
+        holds=text["holds"],
+    )
+
+
+def total(quantity: str, terms: dict[str, float], unit: str, means: str, counts: str) -> Line:
+    """One explained quantity that is a sum of named terms."""
+    shown = {name: value for name, value in terms.items() if value}
+    return Line(
+        quantity=quantity,
+        unit=unit,
+        formula=" + ".join(shown) or "0",
+        substituted=" + ".join(explain.figure(value) for value in shown.values()) or "0",
+        value=math.fsum(shown.values()),
+        inputs=dict(shown),
+        means=means,
+        counts=counts,
+        source="sum of the parts, each explained by its own name",
+        holds="always",
+    )
+
+
+def answer_explain(ask: ExplainAsk) -> ExplainReport:
+    """The formulas behind one number of an estimate or of a step."""
+    setting = setting_of(ask)
+    subjects: dict[str, Callable[[ExplainAsk, Setting], list[Line]]] = {
+        "ttft": _ttft,
+        "tpot": _tpot,
+        "e2e": _e2e,
+        "output_throughput": _throughput,
+        "cost": _cost,
+        "energy": _energy,
+        "kv": _kv,
+        "weights": _weights,
+        "workspace": _workspace,
+    }
+    basis = "roofline"
+    if ask.op in subjects:
+        lines = subjects[ask.op](ask, setting)
+    else:
+        item = _find(ask, setting, list(subjects))
+        lines, basis = _operator(item, setting), item.basis
+    last = lines[-1]
+    return ExplainReport(
+        **header(ask, ExplainReport, setting.notes),
+        name=setting.model.name,
+        subject=ask.op,
+        value=last.value,
+        unit=last.unit,
+        lines=lines,
+        leaves_out=list(setting.profile.leaves_out),
+        basis=basis,
+        refs=_refs(lines),
+    )
+
+
+def _refs(lines: list[Line]) -> dict[str, str]:
+    """Titles of the references the lines' sources name in back quotes."""
+    known = catalog.refs()
+    named = {part for item in lines for part in item.source.split("`")[1::2]}
+    return {key: known[key].get("title", "") for key in sorted(named) if key in known}
+
+
+def _step(ask: ExplainAsk) -> Step:
+    """The single step an operator is explained in."""
+    if ask.phase == "prefill":
+        return Step(
+            prefill_sequences=ask.batch,
+            prefill_tokens=(ask.context or ask.prompt) - ask.cached,
+            prefill_context=ask.cached,
+        )
+    return Step(decode_sequences=ask.batch, decode_context=ask.context or ask.prompt + 1)
+
+
+def _find(ask: ExplainAsk, setting: Setting, subjects: list[str]) -> Priced:
+    """The operator of that name in the ask's step."""
+    scene, rates = scene_of(setting), rates_of(setting.profile, setting.system.device.launch_time)
+    step = scene.time(scene.operators(_step(ask)), rates["mid"], detail=True)
+    for item in step.priced:
+        if item.name == ask.op and item.op is not None:
+            return item
+    names = [item.name for item in step.priced]
+    raise InputError(
+        f"op: {ask.op!r} is not in the {ask.phase} step{nearest(ask.op, [*names, *subjects])}; "
+        f"it has {', '.join(names)}; totals are {', '.join(subjects)}"
+    )
+
+
+def _operator(item: Priced, setting: Setting) -> list[Line]:
+    """Work, then time, of one operator and of all its executions."""
+    op = item.op
+    if op is None:
+        return []
+    lines = [line(r.quantity, r.formula, r.arguments, _unit(r.quantity)) for r in op.why]
+    rates = rates_of(setting.profile, setting.system.device.launch_time)["mid"]
+    pricer = price.Roofline(setting.system, setting.layout, setting.profile, rates)
+    lines += _times(op, pricer)
+    terms = _visible(item, op, setting)
+    means = f"time of all {float(op.count):g} executions in the step, as the {setting.profile.name} profile combines them"
+    lines.append(total("time", terms, "s", means, "compute and memory overlap unless the profile adds them"))
+    return lines
+
+
+def _visible(item: Priced, op: Op, setting: Setting) -> dict[str, float]:
+    """Terms that add up to an operator's time; a shared group shows its share as one term."""
+    local = max(item.compute, item.memory)
+    if setting.profile.combine == "sum":
+        local = item.compute + item.memory
+    terms = {item.bound if not op.collective else "exchange": local or item.comm, "launch": item.overhead}
+    if not op.collective:
+        terms["exchange"] = item.comm
+    if math.isclose(math.fsum(terms.values()), item.time, rel_tol=1e-9, abs_tol=1e-18):
+        return terms
+    return {"share_of_its_group": item.time}
+
+
+def _unit(quantity: str) -> str:
+    return _UNITS.get(quantity) or dimension_of(quantity)
+
+
+def _times(op: Op, pricer: price.Roofline) -> list[Line]:
+    """Seconds of one execution at the profile's rates."""
+    if op.collective:
+        cost = pricer.cost(op)
+        return [total("exchange_time", {"exchange": float(cost.comm)}, "s", f"{op.collective} of {op.axis}", "one execution")]
+    rates, device = pricer.rates, pricer.system.device
+    flop, lines = op.flop, []
+    if rates.tiles and op.kind in ("gemm", "grouped_gemm") and device.tile[0] > 1:
+        tile_m, tile_n, tile_k = (float(t) for t in device.tile)
+        from rooflab import num
+
+        padded = (price.padded_rows(op.m, tile_m), num.round_up(op.n, tile_n), num.round_up(op.k, tile_k), op.groups)
+        lines.append(line("padded_flop", price.padded_flop, padded, "FLOP"))
+        flop = lines[-1].value
+    lines.append(line("compute_time", price.compute_time, (flop, pricer.peak(op.dtype), rates.compute), "s"))
+    moved = (op.bytes(), device.memory_bandwidth, rates.memory)
+    lines.append(line("memory_time", price.memory_time, moved, "s"))
+    return lines
+
+
+def _estimate(ask: ExplainAsk, setting: Setting) -> tuple[Estimate, Workload]:
+    """The estimate behind a total, memory ignored so that every number can be explained."""
+    found, _ = run(ask, setting, ignore_memory=True, band=False)
+    work, _ = workload_of(ask, setting.model)
+    return found, work
+
+
+def _by_operator(priced: tuple[Priced, ...]) -> dict[str, float]:
+    terms: dict[str, float] = {}
+    for item in priced:
+        terms[item.name] = terms.get(item.name, 0.0) + item.time
+    return dict(sorted(terms.items(), key=lambda pair: -pair[1]))
+
+
+def _ttft(ask: ExplainAsk, setting: Setting) -> list[Line]:
+    found, _ = _estimate(ask, setting)
+    if found.prefill is None:
+        return []
+    what = "one pass over the prompts of the whole batch"
+    first = total("traverse", _by_operator(found.prefill.priced), "s", what, "queueing and network are left out")
+    layout = setting.layout
+    arguments = (first.value, float(layout.pp), float(layout.microbatches))
+    return [first, line("ttft", est.pipeline_prefill, arguments, "s")]
+
+
+def _tpot(ask: ExplainAsk, setting: Setting) -> list[Line]:
+    found, work = _estimate(ask, setting)
+    if found.mid is None or found.mid.tpot is None:
+        raise InputError("tpot: a one-token answer has no time per output token; ask for an output of 2 or more")
+    scene, rates = scene_of(setting), rates_of(setting.profile, setting.system.device.launch_time)
+    lines: list[Line] = []
+    shares: dict[str, float] = {}
+    sequences = est._decode_sequences(work, setting.layout)
+    for context, weight in est.decode_contexts(setting.model, work, setting.profile):
+        step = Step(decode_sequences=sequences, decode_context=context)
+        priced = scene.time(scene.operators(step), rates["mid"], detail=True)
+        text = f"step at {context:,.1f} tokens of context, {weight:.1%} of the steps"
+        lines.append(total(f"step_{context:g}", _by_operator(priced.priced), "s", text, "every operator of the step"))
+        shares[f"{weight:.4g} × step_{context:g}"] = priced.time * weight
+    lines.append(total("tpot", shares, "s", "mean over the answer's growing context", "decode steps after the first token"))
+    if found.mid.tpot != lines[-1].value:
+        arguments = (lines[-1].value, float(setting.layout.pp), float(setting.layout.microbatches))
+        lines.append(line("tpot", est.pipeline_decode, arguments, "s"))
+    return lines
+
+
+def _e2e(ask: ExplainAsk, setting: Setting) -> list[Line]:
+    found, work = _estimate(ask, setting)
+    if found.mid is None or found.mid.tpot is None:
+        return _ttft(ask, setting)
+    return [line("e2e", est.end_to_end, (found.mid.ttft, found.mid.tpot, float(work.output)), "s")]
+
+
+def _throughput(ask: ExplainAsk, setting: Setting) -> list[Line]:
+    found, work = _estimate(ask, setting)
+    if found.mid is None:
+        return []
+    arguments = (float(work.batch * setting.layout.dp), float(work.output), found.mid.e2e)
+    return [*_e2e(ask, setting), line("output_throughput", est.throughput, arguments, "token/s")]
+
+
+def _cost(ask: ExplainAsk, setting: Setting) -> list[Line]:
+    found, work = _estimate(ask, setting)
+    rent = setting.system.device_price
+    if found.mid is None or rent is None:
+        raise InputError(f"cost: no price is known for {setting.system.name}; give changes={{'price': '2 USD/h'}}")
+    sequences, devices = float(work.batch * setting.layout.dp), float(setting.layout.devices())
+    lines = [
+        line("cost_input", est.cost_per_million, (rent, devices, found.mid.ttft, sequences * work.prompt, est.MILLION), "USD")
+    ]
+    if found.mid.tpot is not None:
+        arguments = (rent, devices, found.mid.tpot, sequences, est.MILLION)
+        lines.append(line("cost_output", est.cost_per_million, arguments, "USD"))
+    return lines
+
+
+def _energy(ask: ExplainAsk, setting: Setting) -> list[Line]:
+    found, work = _estimate(ask, setting)
+    power = setting.system.device.power
+    if found.mid is None or power is None:
+        raise InputError(f"energy: no power is known for {setting.system.name}; give changes={{'power': '700 W'}}")
+    tokens = float(work.batch * setting.layout.dp * work.output)
+    arguments = (power, float(setting.layout.devices()), found.mid.e2e, tokens)
+    return [line("energy_per_token", est.energy_per_token, arguments, "J")]
+
+
+def _kv(ask: ExplainAsk, setting: Setting) -> list[Line]:
+    """Cache of the busiest device, block by block."""
+    terms: dict[str, float] = {}
+    lines: list[Line] = []
+    share = graph.stage_share(setting.model, setting.layout)
+    for number, cached in enumerate(graph.cached_blocks(setting.model, setting.precision, setting.layout, _end(ask), ask.batch)):
+        arguments = (cached.sequences, cached.tokens, cached.elements, cached.size)
+        label = f"block_{number + 1}_{cached.what}"
+        lines.append(line(label, f.cache_bytes, arguments, "byte"))
+        terms[f"{cached.layers:g} layers × {label}"] = lines[-1].value * cached.layers * share
+    if not lines:
+        return [total("kv", {"none": 0.0}, "byte", "the model keeps no cache that grows", "recurrent state is constant")]
+    means = "cache of all sequences at their full length on the busiest device"
+    return [*lines, total("kv", terms, "byte", means, "layers of one pipeline stage; recurrent state is apart")]
+
+
+def _end(ask: ExplainAsk) -> float:
+    return float(ask.context or ask.prompt + ask.output)
+
+
+def _weights(ask: ExplainAsk, setting: Setting) -> list[Line]:
+    """Weights of the busiest device, operator by operator."""
+    scene = scene_of(setting)
+    operators = scene.operators(Step(decode_sequences=ask.batch, decode_context=_end(ask)))
+    if setting.profile.counting == "weights":
+        operators = graph.operators(setting.model, setting.precision, setting.layout, Step(decode_sequences=1, decode_context=1))
+    whole = float(fits.weights_per_device(setting.model, setting.layout, operators))
+    terms = {op.name: float(op.resident_bytes * op.count) for op in operators if op.resident_bytes}
+    if not math.isclose(math.fsum(terms.values()), whole, rel_tol=1e-12):
+        terms = {"layers and table of one pipeline stage": whole}
+    means = "weights resident on the busiest device"
+    return [total("weights", terms, "byte", means, "every tensor in its own format, scales included; routed experts all resident")]
+
+
+def _workspace(ask: ExplainAsk, setting: Setting) -> list[Line]:
+    memory = _estimate(ask, setting)[0].memory
+    means = f"activation memory by the {setting.profile.name} profile's rule (requirements B-027, D-053)"
+    return [total("workspace", {"workspace": float(memory.workspace)}, "byte", means, "an assumption, not an allocator")]
+
+
+__all__ = ["answer_explain", "basis_of"]
