@@ -6,6 +6,7 @@ Expected values are vendors' published figures, from data/specs/hardware_specs.c
 import csv
 import math
 import os
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -236,10 +237,11 @@ def test_the_alias_file_is_up_to_date():
 
 
 def test_no_name_means_two_things():
-    table = catalog.alias_table()
+    table = catalog.alias_table()  # which itself refuses an alias claimed twice on one shelf
     devices, systems = set(catalog.device_names()), set(catalog.system_names())
     names = [*devices, *systems, *table["devices"], *table["systems"]]
     assert len(names) == len(set(names))
+    assert all(name == "-".join(name.lower().split()) for name in names)
 
 
 # ------------------------------------------------------------------------------------------- looking up
@@ -320,12 +322,18 @@ def test_one_lookup_reads_only_the_files_it_needs(monkeypatch):
     assert len(read) == 4
 
 
-def test_models_are_listed_and_found():
-    for name in catalog.model_names():
-        assert catalog.model_path(name).is_file()
-        assert catalog.model_path(name.replace("__", "/")) == catalog.model_path(name)
+def test_models_are_listed_and_found_by_id_short_id_and_alias():
+    """Every file of the shelf is in its index; an id works with and without its owner, in any case."""
+    shelf = tomllib.loads((catalog.FOLDER / "models" / "index.toml").read_text(encoding="utf-8"))
+    assert set(catalog.model_names()) == set(shelf)
+    for stem, entry in shelf.items():
+        for name in (stem, stem.upper(), entry["id"], *entry.get("aliases", ())):
+            assert catalog.model_path(name).name == f"{stem}.json", name
+    assert catalog.model_path("Qwen3-8B") == catalog.model_path("Qwen/Qwen3-8B")
     with pytest.raises(InputError, match="is not in the catalog"):
         catalog.model_path("no-such-model")
+    with pytest.raises(InputError, match="did you mean 'qwen3-8b'"):
+        catalog.model_path("qwen3-8bb")
 
 
 # ------------------------------------------------------------------------------------------- users' own files

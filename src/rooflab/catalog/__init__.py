@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -178,39 +178,34 @@ def _aliases() -> dict[str, dict[str, str]]:
     return msgspec.json.decode((FOLDER / "aliases.json").read_bytes(), type=dict[str, dict[str, str]])
 
 
-@lru_cache(maxsize=1)
-def _model_aliases() -> dict[str, str]:
-    """Aliases of models from ``models/index.toml``: one table per model, with its ``id``, ``file`` and ``aliases``."""
-    path = FOLDER / "models" / "index.toml"
-    found = {each: stem for stem in model_names() for each in (_plain(stem), _plain(stem.rpartition("__")[2]))}
-    for key, entry in (load.read_toml(path) if path.is_file() else {}).items():
-        if isinstance(entry, dict):
-            stem = str(entry.get("file", key)).removesuffix(".json")
-            for alias in (
-                key,
-                entry.get("id", key),
-                str(entry.get("id", key)).rpartition("/")[2],
-                *entry.get("aliases", ()),
-            ):
-                found.setdefault(_plain(alias), stem)
-    return found
-
-
 def alias_table() -> dict[str, dict[str, str]]:
-    """alias -> stem, per folder, read from every device and system file (slow: this is what aliases.json caches)."""
+    """alias -> stem, per folder, read from the files themselves (slow: this is what aliases.json keeps)."""
     table: dict[str, dict[str, str]] = {}
-    for folder in ("devices", "systems"):
+    for folder in ("devices", "systems", "models"):
         names: dict[str, str] = {}
-        for stem in _stems(folder, ".toml"):
-            for alias in load.read_toml(FOLDER / folder / f"{stem}.toml").get("aliases", ()):
-                if names.setdefault(alias, stem) != stem:
-                    raise InputError(f"alias '{alias}' is claimed by both {names[alias]} and {stem}")
+        for alias, stem in _claims(folder):
+            if names.setdefault(alias, stem) != stem:
+                raise InputError(f"alias '{alias}' is claimed by both {names[alias]} and {stem}")
         table[folder] = dict(sorted(names.items()))
     return table
 
 
+def _claims(folder: str) -> Iterator[tuple[str, str]]:
+    """Each alias a file claims, with its stem. A model is also known by its id, with and without the owner."""
+    if folder == "models":
+        shelf = tomllib.loads((FOLDER / folder / "index.toml").read_text(encoding="utf-8"))
+        entries = [(stem, {entry["id"], *entry.get("aliases", ())}) for stem, entry in shelf.items()]
+        full = {_plain(alias): stem for stem, aliases in entries for alias in aliases}
+        yield from full.items()
+        tails = [(_plain(shelf[stem]["id"].rpartition("/")[2]), stem) for stem in shelf]
+        yield from ((tail, stem) for tail, stem in tails if tail not in full and tail not in shelf)
+    else:
+        for stem in _stems(folder, ".toml"):
+            yield from ((alias, stem) for alias in load.read_toml(FOLDER / folder / f"{stem}.toml").get("aliases", ()))
+
+
 def write_aliases() -> None:
-    """Rewrite ``aliases.json`` after an alias was added: ``python -m rooflab.catalog``."""
+    """Rewrite ``aliases.json`` after a file or an alias was added: ``python -m rooflab.catalog``."""
     text = msgspec.json.format(msgspec.json.encode(alias_table()), indent=1)
     (FOLDER / "aliases.json").write_bytes(text + b"\n")
 
@@ -219,18 +214,12 @@ def _resolve(folder: str, name: str) -> str | None:
     """The stem a name or alias means in a folder, or None."""
     plain = _plain(name)
     ending = ".json" if folder == "models" else ".toml"
-    aliases = _model_aliases() if folder == "models" else _aliases().get(folder, {})
-    bare = _MAKER.sub("", plain)
-    for each in (plain, bare):
-        if (
-            folder != "models"
-            and len(each) <= 100
-            and _STEM.fullmatch(each)
-            and (FOLDER / folder / f"{each}{ending}").is_file()
-        ):
+    for each in (plain, _MAKER.sub("", plain)):
+        if len(each) <= 100 and _STEM.fullmatch(each) and (FOLDER / folder / f"{each}{ending}").is_file():
             return each
-        if each in aliases:
-            return aliases[each]
+        found = _aliases().get(folder, {}).get(each)
+        if found:
+            return found
     return None
 
 
@@ -246,8 +235,7 @@ def _is_path(name: str) -> bool:
 def _known(folder: str) -> dict[str, str]:
     """Every name and alias -> stem, for suggestions."""
     ending = ".json" if folder == "models" else ".toml"
-    aliases = _model_aliases() if folder == "models" else _aliases().get(folder, {})
-    return {**aliases, **{stem: stem for stem in _stems(folder, ending)}}
+    return {**_aliases().get(folder, {}), **{stem: stem for stem in _stems(folder, ending)}}
 
 
 def _unknown(what: str, name: str, known: Mapping[str, str]) -> InputError:
