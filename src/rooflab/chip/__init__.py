@@ -11,8 +11,6 @@ from rooflab.chip.memory import (
     memory_budget,
     memory_budget_vs_batch,
     memory_budget_vs_context,
-    resident_weights,
-    transient_bytes,
 )
 from rooflab.chip.report import ChipReport, CostCurve, Curves, KneePoint, report
 from rooflab.chip.roofline import (
@@ -43,6 +41,7 @@ from rooflab.chip.roofline import (
     of,
     per_token_latency,
     per_token_latency_curve,
+    reasons,
     step_latency,
     step_latency_curve,
     t_com,
@@ -92,14 +91,13 @@ __all__ = [
     "of",
     "per_token_latency",
     "per_token_latency_curve",
+    "reasons",
     "regime_table",
     "report",
-    "resident_weights",
     "step_latency",
     "step_latency_curve",
     "t_com",
     "t_mem_long",
     "t_mem_short",
-    "transient_bytes",
     "utilization_at",
 ]

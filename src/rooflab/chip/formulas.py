@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rooflab.num import floor, maximum, minimum
+from rooflab.num import floor, maximum
 
 Number = Any
 
@@ -171,13 +171,3 @@ def memory_batch(memory: Number, weights: Number, sequence_bytes: Number) -> Num
     Holds: every sequence has the same context.
     """
     return maximum(floor((memory - weights) / sequence_bytes), 0.0)
-
-
-def transient_bytes(tokens: Number, hidden: Number, attention_width: Number, ffn_width: Number, size: Number) -> Number:
-    """Activations of one layer while it runs, in chunks of at most 4,096 tokens.
-
-    Counts: two residual vectors, queries, keys and values, and twice the feed-forward's width, on one device.
-    Source: requirement D-053.
-    Holds: decode; in prefill a context-parallel ring adds its buffers.
-    """
-    return 1.0 * size * minimum(tokens, 4096.0) * (2.0 * hidden + attention_width + 2.0 * ffn_width)

@@ -1,34 +1,41 @@
-"""Memory of one device against the context and the batch: weights, caches, buffers and what is left (C-014)."""
+"""Memory of one device against the context and the batch: weights, caches, buffers and what is left (C-014).
+
+The quantities are those of `fits` for the layout; the envelope profile sizes the buffers and reserves nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from rooflab import num
+from rooflab import fits, graph, num
 from rooflab.chip import formulas as f
 from rooflab.chip.roofline import BATCHES, CONTEXTS
-from rooflab.graph import cut, kv_bytes_per_device, operators, stage_share, state_bytes_per_device
-from rooflab.graph.cut import Cut
-from rooflab.model import Attention, Dense, LatentAttention, Model, MoE, Recurrent
+from rooflab.model import Model
+from rooflab.profiles import PROFILES
+from rooflab.system import System
 from rooflab.units import parse
-from rooflab.work import Layout, Precision, Step
+from rooflab.work import Layout, Op, Precision, Step
 
 Number = Any
+ENVELOPE = msgspec.structs.replace(PROFILES["envelope"], counting="kernels")
+"""The envelope profile with embedding and head in memory."""
 
 
 class MemoryBudget(msgspec.Struct, frozen=True, kw_only=True):
-    """What one device of a layout holds, in bytes."""
+    """What one device of a layout holds while it decodes, in bytes."""
 
     batch: Number
     context: Number
     weights: Number
+    """The device's share of the layers, and embedding and head where they live."""
     kv: Number
-    state: Number
-    """Recurrent states: per sequence, whatever its length."""
+    """Caches of all sequences, recurrent states included."""
     transient: Number
+    """Activations of a step (requirement D-053)."""
     used: Number
     budget: Number
     free: Number
@@ -36,80 +43,39 @@ class MemoryBudget(msgspec.Struct, frozen=True, kw_only=True):
     over_budget: Number
 
 
-def resident_weights(model: Model, precision: Precision, layout: Layout) -> Number:
-    """Weight bytes on the busiest device: its stage's layers, embedding and head; replicated tensors whole.
-
-    With pipeline stages the embedding lies on the first and the head on the last; the heavier of the two counts.
-    """
-    layers: Number = 0.0
-    first: Number = 0.0
-    last: Number = 0.0
-    for op in operators(model, precision, layout, Step(decode_sequences=1, decode_context=1)):
-        size = 1.0 * op.count * op.resident_bytes
-        if op.part == "embedding":
-            first = first + size
-        elif op.part == "head":
-            last = last + size
-        else:
-            layers = layers + size
-    ends = num.where(layout.pp > 1, num.maximum(first, last), first + last)
-    return layers * stage_share(model, layout) + ends
-
-
-def transient_bytes(model: Model, precision: Precision, layout: Layout, batch: Number) -> Number:
-    """Activation buffers of the widest layer while a decode step runs."""
-    share = cut(model, precision, layout, Step(decode_sequences=batch, decode_context=1))
-    attention: Number = 0.0
-    ffn: Number = 0.0
-    for block in model.blocks:
-        attention = num.maximum(attention, _attention_width(block.mixer, share))
-        ffn = num.maximum(ffn, _ffn_width(block.ffn, share))
-    return f.transient_bytes(share.decode_sequences, float(model.hidden), attention, ffn, share.activation_size)
-
-
-def _attention_width(mixer: Any, share: Cut) -> Number:
-    """Columns of queries, keys and values (or of a recurrence's inputs) on one device."""
-    if isinstance(mixer, Attention):
-        own = 0 if mixer.shares_kv else mixer.kv_heads * (mixer.head_dim + mixer.value_dim)
-        return float(mixer.heads * mixer.head_dim + own) / share.layout.tp
-    if isinstance(mixer, LatentAttention):
-        queries = float(mixer.heads * (mixer.nope_dim + mixer.rope_dim)) / share.layout.tp
-        return queries + float(mixer.kv_rank + mixer.rope_dim)
-    return float(mixer.in_width) / share.layout.tp if isinstance(mixer, Recurrent) else 0.0
-
-
-def _ffn_width(ffn: Any, share: Cut) -> Number:
-    """Inner columns a token passes on one device: the experts it uses and everything shared."""
-    if isinstance(ffn, Dense):
-        return float(ffn.width) / share.ffn_ranks()
-    if isinstance(ffn, MoE):
-        width_ranks, spread = share.expert_ranks()
-        return float(ffn.topk * ffn.width) / (width_ranks * spread) + float(ffn.shared_width) / share.ffn_ranks()
-    return 0.0
+def _weight_operators(model: Model, precision: Precision, layout: Layout) -> list[Op]:
+    """Any step's operators: what they keep in memory depends on neither batch nor context."""
+    return graph.operators(model, precision, layout, Step(decode_sequences=1, decode_context=1))
 
 
 def memory_budget(
-    model: Model, precision: Precision, layout: Layout, memory: Number, *, batch: Number, context: Number
+    model: Model,
+    precision: Precision,
+    layout: Layout,
+    system: System,
+    *,
+    batch: Number,
+    context: Number,
+    operators: Sequence[Op] | None = None,
 ) -> MemoryBudget:
-    """Memory of one device while it decodes `batch` sequences of `context` tokens per replica."""
+    """Memory of the busiest device while a replica decodes `batch` sequences of `context` tokens.
+
+    `operators` may be those of any step in this layout, to save counting.
+    """
     batch, context = parse(batch, "1", "batch", positive=True), parse(context, "token", "context")
-    budget = parse(memory, "byte", "memory", positive=True)
-    weights = resident_weights(model, precision, layout)
-    kv = kv_bytes_per_device(model, precision, layout, context, batch)
-    state = state_bytes_per_device(model, precision, layout, batch)
-    transient = transient_bytes(model, precision, layout, batch)
-    used = weights + kv + state + transient
+    operators = operators or _weight_operators(model, precision, layout)
+    step = {"batch": batch, "context": context, "prompt": context, "phase": "decode", "operators": operators}
+    held = fits.memory(model, precision, layout, system, ENVELOPE, **step)
     return MemoryBudget(
         batch=batch,
         context=context,
-        weights=weights,
-        kv=kv,
-        state=state,
-        transient=transient,
-        used=used,
-        budget=budget,
-        free=num.maximum(budget - used, 0.0),
-        over_budget=used > budget,
+        weights=held.weights,
+        kv=held.kv,
+        transient=held.workspace,
+        used=held.used,
+        budget=held.capacity,
+        free=held.free,
+        over_budget=held.used > held.capacity,
     )
 
 
@@ -117,34 +83,39 @@ def memory_budget_vs_context(
     model: Model,
     precision: Precision,
     layout: Layout,
-    memory: Number,
+    system: System,
     *,
     batch: Number,
     contexts: Iterable[float] = CONTEXTS,
 ) -> tuple[MemoryBudget, ...]:
     """Memory of one device as the context grows; the weights stay."""
-    return tuple(memory_budget(model, precision, layout, memory, batch=batch, context=each) for each in contexts)
+    operators = _weight_operators(model, precision, layout)
+    return tuple(
+        memory_budget(model, precision, layout, system, batch=batch, context=each, operators=operators)
+        for each in contexts
+    )
 
 
 def memory_budget_vs_batch(
     model: Model,
     precision: Precision,
     layout: Layout,
-    memory: Number,
+    system: System,
     *,
     context: Number,
     batches: Iterable[float] = BATCHES,
 ) -> tuple[MemoryBudget, ...]:
     """Memory of one device as the batch grows; the weights stay."""
-    return tuple(memory_budget(model, precision, layout, memory, batch=each, context=context) for each in batches)
+    operators = _weight_operators(model, precision, layout)
+    return tuple(
+        memory_budget(model, precision, layout, system, batch=each, context=context, operators=operators)
+        for each in batches
+    )
 
 
-def memory_batch(model: Model, precision: Precision, layout: Layout, memory: Number, context: Number) -> Number:
+def memory_batch(model: Model, precision: Precision, layout: Layout, system: System, context: Number) -> Number:
     """Largest batch of a replica whose caches fit beside the weights: infinite where nothing is kept per sequence."""
-    context = parse(context, "token", "context")
-    budget = parse(memory, "byte", "memory", positive=True)
-    cache = kv_bytes_per_device(model, precision, layout, context, 1)
-    one = cache + state_bytes_per_device(model, precision, layout, 1)
-    some = num.where(one > 0, one, 1.0)
-    fit = f.memory_batch(budget, resident_weights(model, precision, layout), some)
-    return num.where(one > 0, fit * layout.attention_dp, float("inf"))
+    one = memory_budget(model, precision, layout, system, batch=1.0, context=context)
+    some = num.where(one.kv > 0, one.kv, 1.0)
+    fit = f.memory_batch(one.budget, one.weights, some)
+    return num.where(one.kv > 0, fit * layout.attention_dp, math.inf)

@@ -122,41 +122,20 @@ def report(
     precision, layout = precision or Precision(), layout or Layout()
     base = r.of(model, precision, system.device, context)
     chip = base.scaled(flops, bandwidth)
-    budget = m.memory_budget(model, precision, layout, system.device.memory, batch=batch, context=context)
-    cap = m.memory_batch(model, precision, layout, system.device.memory, context)
-    good, reach, balance = r.good_batch(chip), r.good_context(chip, context), r.balance_context(chip)
+    budget = m.memory_budget(model, precision, layout, system, batch=batch, context=context)
+    cap = m.memory_batch(model, precision, layout, system, context)
     return ChipReport(
         model=model.name,
         system=system.name,
         device=system.device.name,
-        batch=batch,
-        context=context,
         flops_multiplier=flops,
         bandwidth_multiplier=bandwidth,
-        chip=chip,
-        base=base,
-        intensity=r.arithmetic_intensity(chip),
-        base_intensity=r.arithmetic_intensity(base),
-        critical_batch=r.critical_batch(chip),
-        base_critical_batch=r.critical_batch(base),
-        dense_critical_batch=r.dense_critical_batch(chip),
-        sparsity=chip.model.sparsity,
-        balance_context=_finite(balance),
-        context_ratio=context / balance,
-        knee_batch=r.knee_batch(chip, context),
-        regime=r.bound_regime(chip, batch, context),
-        good_batch=good.effective,
-        good_batch_reason=good.reason,
-        good_context=_finite(reach.ceiling),
-        good_context_reason=reach.reason,
-        utilization=reach.utilization,
-        step=r.step_latency(chip, batch, context),
-        token=r.per_token_latency(chip, batch, context),
+        **_figures(chip, base, batch, context),
         memory=budget,
         memory_batch=_finite(cap),
         regimes=t.regime_table(chip, batch, context),
         formulas=t.formula_table(chip, context),
-        curves=_curves(model, precision, layout, system.device.memory, chip, base, batch, context),
+        curves=_curves(model, precision, layout, system, chip, base, batch, context),
         caption=t.caption(chip, base, batch, context, flops, bandwidth),
         sparsity_hint=t.sparsity_hint(chip),
         guidance=t.guidance(chip, batch, context, cap, budget.weights <= budget.budget),
@@ -164,11 +143,39 @@ def report(
     )
 
 
+def _figures(chip: Chip, base: Chip, batch: float, context: float) -> dict[str, Any]:
+    """The fields of the report that follow from the chip alone."""
+    good, reach = r.good_batch(chip), r.good_context(chip, context)
+    return {
+        "batch": batch,
+        "context": context,
+        "chip": chip,
+        "base": base,
+        "intensity": r.arithmetic_intensity(chip),
+        "base_intensity": r.arithmetic_intensity(base),
+        "critical_batch": r.critical_batch(chip),
+        "base_critical_batch": r.critical_batch(base),
+        "dense_critical_batch": r.dense_critical_batch(chip),
+        "sparsity": chip.model.sparsity,
+        "balance_context": _finite(reach.ceiling),
+        "context_ratio": context / reach.ceiling,
+        "knee_batch": r.knee_batch(chip, context),
+        "regime": r.bound_regime(chip, batch, context),
+        "good_batch": good.effective,
+        "good_batch_reason": good.reason,
+        "good_context": _finite(reach.ceiling),
+        "good_context_reason": reach.reason,
+        "utilization": reach.utilization,
+        "step": r.step_latency(chip, batch, context),
+        "token": r.per_token_latency(chip, batch, context),
+    }
+
+
 def _curves(
     model: Model,
     precision: Precision,
     layout: Layout,
-    memory: float,
+    system: System,
     chip: Chip,
     base: Chip,
     batch: float,
@@ -185,8 +192,8 @@ def _curves(
             for each in ratios
         ),
         knee=tuple(KneePoint(context=each, batch=r.knee_batch(chip, each)) for each in r.CONTEXTS),
-        memory_vs_context=m.memory_budget_vs_context(model, precision, layout, memory, batch=batch),
-        memory_vs_batch=m.memory_budget_vs_batch(model, precision, layout, memory, context=context),
+        memory_vs_context=m.memory_budget_vs_context(model, precision, layout, system, batch=batch),
+        memory_vs_batch=m.memory_budget_vs_batch(model, precision, layout, system, context=context),
         flops_sensitivity=r.ai_sensitivity(base, "flops"),
         bandwidth_sensitivity=r.ai_sensitivity(base, "bw"),
     )

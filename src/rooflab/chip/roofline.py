@@ -19,7 +19,7 @@ from rooflab.graph.mixers import visible_keys
 from rooflab.model import Attention, Dense, LatentAttention, Model, MoE
 from rooflab.system import Device
 from rooflab.units import InputError, nearest, parse, shown
-from rooflab.work import FORMATS, Precision, size_of
+from rooflab.work import FORMATS, Precision, Reason, size_of
 
 Number = Any
 
@@ -382,6 +382,39 @@ def ai_sensitivity(chip: Chip, axis: str, multipliers: Iterable[float] = MULTIPL
             )
         )
     return tuple(points)
+
+
+# ------------------------------------------------------------------------------------------- where numbers come from
+
+
+def reasons(chip: Chip, batch: Number, context: Number) -> tuple[Reason, ...]:
+    """The formula behind every number of the view, with the arguments it was called with.
+
+    Left out are L*, B_knee and the utilisation where nothing is cached per token, and B_knee at or past L*.
+    """
+    rate, bandwidth, size, model = chip.flop_rate, chip.memory_bandwidth, chip.weight_size, chip.model
+    critical, balance, step = critical_batch(chip), balance_context(chip), step_latency(chip, batch, context)
+    found = [
+        Reason("arithmetic_intensity", f.arithmetic_intensity, (rate, bandwidth)),
+        Reason("sparsity", f.sparsity, (model.params, model.active_params)),
+        Reason("dense_critical_batch", f.critical_batch, (rate, size, bandwidth, 1.0)),
+        Reason("critical_batch", f.critical_batch, (rate, size, bandwidth, model.sparsity)),
+        Reason("good_batch", f.good_batch, (critical,)),
+        Reason("weight_time", f.weight_time, (model.params, size, bandwidth)),
+        Reason("compute_time", f.compute_time, (model.active_params, batch, rate)),
+        Reason("kv_time", f.kv_time, (batch, context, model.kv_per_token, bandwidth)),
+        Reason("step_time", f.step_time, (step.weight, step.compute, step.kv)),
+        Reason("t_com", f.t_com, (model.active_params, rate)),
+        Reason("t_mem_short", f.t_mem_short, (model.params, size, bandwidth, batch)),
+        Reason("t_mem_long", f.t_mem_long, (context, model.kv_per_token, bandwidth)),
+    ]
+    if num.all_true(model.kv_per_token > 0):
+        arguments = (model.active_params, bandwidth, rate, model.kv_per_token)
+        found.append(Reason("balance_context", f.balance_context, arguments))
+        found.append(Reason("utilization", f.utilization, (context, balance)))
+        if num.all_true(context < balance):
+            found.append(Reason("knee_batch", f.knee_batch, (critical, context, balance)))
+    return tuple(found)
 
 
 def _batch(batch: Number) -> Number:

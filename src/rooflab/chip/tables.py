@@ -133,9 +133,10 @@ def _context_advice(chip: Chip, context: float, balance: float) -> str:
     share = f"{100.0 * r.utilization_at(chip, context):.3g} %"
     ceiling = shown(balance, "token", 4)
     if context < balance:
+        knee = shown(r.knee_batch(chip, context), "1")
         return (
             f"Keep the context below L* = {ceiling}: at {shown(context, 'token')} large batches approach {share} of "
-            f"the peak rate, and compute catches up with memory at a batch of {shown(r.knee_batch(chip, context), '1')}."
+            f"the peak rate, and compute catches up with memory at a batch of {knee}."
         )
     return (
         f"The context of {shown(context, 'token')} is past L* = {ceiling}: reading the cache outweighs compute at "
