@@ -242,9 +242,7 @@ def _all_reduce(
     return num.minimum(best, hierarchical)
 
 
-def _hierarchical(
-    p: Number, n: Number, reach: Reach, system: System, efficiency: Number, latency: bool
-) -> Number:
+def _hierarchical(p: Number, n: Number, reach: Reach, system: System, efficiency: Number, latency: bool) -> Number:
     """Reduce-scatter inside the inner level, all-reduce its shares across units, all-gather inside (requirement D-073)."""
     first = system.links[0]
     inner = reach.inner_ranks

@@ -278,9 +278,7 @@ def _memory(scene: Scene, work: Workload, operators: Sequence[Op] | None) -> fit
 
 def _prefill_step(work: Workload, layout: Layout) -> Step:
     sequences = num.ceil_div(work.batch, layout.microbatches) if not graph.is_one(layout.microbatches) else work.batch
-    return Step(
-        prefill_sequences=sequences, prefill_tokens=work.prompt - work.cached, prefill_context=work.cached
-    )
+    return Step(prefill_sequences=sequences, prefill_tokens=work.prompt - work.cached, prefill_context=work.cached)
 
 
 def _decode_sequences(work: Workload, layout: Layout) -> Number:
@@ -381,7 +379,13 @@ def _shape(layout: Layout, work: Workload, system: System) -> tuple[int, ...] | 
 
 def _hardware(system: System) -> list[Number]:
     device = system.device
-    numbers = [device.memory, device.memory_bandwidth, device.vector_rate, device.launch_time, *device.flop_rate.values()]
+    numbers = [
+        device.memory,
+        device.memory_bandwidth,
+        device.vector_rate,
+        device.launch_time,
+        *device.flop_rate.values(),
+    ]
     for link in system.links:
         numbers += [link.bandwidth, link.latency]
     return numbers

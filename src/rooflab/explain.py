@@ -36,7 +36,9 @@ def _parsed(function: Callable[..., Any]) -> tuple[ast.expr, tuple[str, ...]]:
     definition = tree.body[0]
     if not isinstance(definition, ast.FunctionDef):
         raise TypeError(f"{function!r} is not a formula function")
-    body = [node for node in definition.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
+    body = [
+        node for node in definition.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    ]
     if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
         raise TypeError(f"{function.__name__} must be one return expression to be explained")
     return body[0].value, tuple(arg.arg for arg in definition.args.args)

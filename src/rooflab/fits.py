@@ -96,20 +96,27 @@ def _width_rules(model: Model, layout: Layout) -> list[Rule]:
     mixtures = 0
     for ffn in {block.ffn: None for block in model.blocks}:
         if isinstance(ffn, Dense):
-            rules.append(Rule(_whole(ffn.width, ranks), f"{shown} ranks do not divide the feed-forward width {ffn.width}"))
+            rules.append(
+                Rule(_whole(ffn.width, ranks), f"{shown} ranks do not divide the feed-forward width {ffn.width}")
+            )
         elif isinstance(ffn, MoE):
             mixtures += 1
             width_ranks, spread = share.expert_ranks()
             ep = _shown(layout, "ep")
             rules.append(Rule(_whole(ffn.experts, spread), f"ep={ep} does not divide the {ffn.experts} experts"))
-            group = f"ep={ep} must divide tp × attention_dp × ffn ranks; raise attention_dp or tp, or use ep_mode=dedicated"
+            group = (
+                f"ep={ep} must divide tp × attention_dp × ffn ranks; raise attention_dp or tp, or use ep_mode=dedicated"
+            )
             rules.append(Rule((width_ranks >= 1) & (width_ranks % 1 == 0), group))
             safe = num.maximum(width_ranks, 1)
             split = f"{_shown_value(width_ranks)} ranks do not divide the expert width {ffn.width}"
             rules.append(Rule(_whole(ffn.width, safe), split))
             if ffn.shared_width:
                 rules.append(
-                    Rule(_whole(ffn.shared_width, ranks), f"{shown} ranks do not divide the shared width {ffn.shared_width}")
+                    Rule(
+                        _whole(ffn.shared_width, ranks),
+                        f"{shown} ranks do not divide the shared width {ffn.shared_width}",
+                    )
                 )
     if not mixtures:
         rules.append(Rule(layout.ep == 1, f"ep={_shown(layout, 'ep')}: the model has no experts to spread"))
@@ -195,7 +202,10 @@ def workspace_bytes(
     tokens = share * (num.ceil_div(prompt, layout.cp) if phase == "prefill" else 1.0)
     act = size_of(precision.activation)
     if profile.workspace == "eight_buffers":
-        width = max((b.mixer.heads * b.mixer.head_dim for b in model.blocks if isinstance(b.mixer, Attention)), default=model.hidden)
+        width = max(
+            (b.mixer.heads * b.mixer.head_dim for b in model.blocks if isinstance(b.mixer, Attention)),
+            default=model.hidden,
+        )
         return 8.0 * batch * prompt * width * 2.0 / layout.tp
     chunk = ENGINE_CHUNK if profile.workspace == "engine" else SHARDED_CHUNK
     live = act * num.minimum(tokens, chunk) * _activation_width(model, layout, precision)
@@ -217,8 +227,10 @@ def _ring_buffers(
 def reserve_bytes(profile: Profile, capacity: Number) -> Number:
     """Memory kept for the runtime: a share of the device, or bytes as given."""
     reserve = profile.reserve
-    return num.where(reserve < 1.0, reserve * capacity, reserve * 1.0) if not isinstance(reserve, float) else (
-        reserve * capacity if reserve < 1.0 else reserve
+    return (
+        num.where(reserve < 1.0, reserve * capacity, reserve * 1.0)
+        if not isinstance(reserve, float)
+        else (reserve * capacity if reserve < 1.0 else reserve)
     )
 
 

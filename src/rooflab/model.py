@@ -40,7 +40,9 @@ class Indexer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.matmul_params(hidden) + (self.other_params if self.owns_keys else 0)
 
 
-class Attention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="attention", tag_field="kind"):
+class Attention(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="attention", tag_field="kind"
+):
     """Softmax attention with separate keys and values: MHA, GQA or MQA, full or windowed, self or cross."""
 
     heads: int
@@ -132,7 +134,9 @@ class LatentAttention(
 
     def matmul_params(self, hidden: int) -> int:
         index = self.indexer.matmul_params(hidden) if self.indexer else 0
-        return self.query_params(hidden) + self.down_params(hidden) + self.up_params() + self.output_params(hidden) + index
+        return (
+            self.query_params(hidden) + self.down_params(hidden) + self.up_params() + self.output_params(hidden) + index
+        )
 
     def params(self, hidden: int) -> int:
         extra = self.indexer.params(hidden) - self.indexer.matmul_params(hidden) if self.indexer else 0
@@ -148,7 +152,9 @@ class LatentAttention(
         return 0
 
 
-class Recurrent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="recurrent", tag_field="kind"):
+class Recurrent(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="recurrent", tag_field="kind"
+):
     """A linear-time mixer with a constant state: state-space, gated delta net, linear attention, short convolution.
 
     All share four pieces: projections in, a short causal convolution, a recurrence over `heads` states of

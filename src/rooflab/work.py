@@ -32,7 +32,9 @@ FORMATS: dict[str, Format] = {
     "int8": Format(size=1.0, rate="int8", note="one scale per row, not counted"),
     "int8_weight": Format(size=1.0, rate="bf16", note="weight-only: products run in bf16"),
     "fp8_weight": Format(size=1.0, rate="bf16", note="weight-only: products run in bf16"),
-    "int4": Format(size=0.5 + 2.5 / 128.0, rate="bf16", plain=0.5, note="weight-only, fp16 scale and 4-bit zero per 128"),
+    "int4": Format(
+        size=0.5 + 2.5 / 128.0, rate="bf16", plain=0.5, note="weight-only, fp16 scale and 4-bit zero per 128"
+    ),
     "int4_g32": Format(size=0.5 + 2.0 / 32.0, rate="bf16", plain=0.5, note="weight-only, bf16 scale per 32"),
     "int3": Format(size=0.375 + 2.5 / 128.0, rate="bf16", plain=0.375, note="weight-only, scale and zero per 128"),
     "int2": Format(size=0.25 + 2.5 / 128.0, rate="bf16", plain=0.25, note="weight-only, scale and zero per 128"),

@@ -21,7 +21,7 @@ from rooflab.api.asks import (
 )
 from rooflab.units import InputError, nearest
 
-__all__ = ["Ask", "Report", "ask_of", "answer", "report_of", "schema"]
+__all__ = ["Ask", "Report", "answer", "ask_of", "report_of", "schema"]
 
 _ANSWERS: dict[type, Callable[[Any], Any]] = {
     InspectAsk: answers.inspect,
@@ -72,7 +72,9 @@ def report_of(ask: Ask) -> Report:
     try:
         return _ANSWERS[type(ask)](ask)
     except OverflowError:
-        raise InputError("the numbers are too large to compute with; lower batch, prompt, output or the degrees") from None
+        raise InputError(
+            "the numbers are too large to compute with; lower batch, prompt, output or the degrees"
+        ) from None
 
 
 def answer(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,6 @@ from rooflab.api.asks import (
 from rooflab.api.resolve import Setting, model_of, precision_of, setting_of, system_of, workload_of
 from rooflab.estimate import Estimate, Figures, Scene, estimate
 from rooflab.fits import Memory
-from rooflab.hf import checkpoint_of
 from rooflab.model import Attention, Block, Dense, LatentAttention, Model, MoE, Recurrent
 from rooflab.price import Priced, StepTime, rates_of
 from rooflab.profiles import PROFILES
@@ -120,7 +119,7 @@ def inspect(ask: InspectAsk) -> InspectReport:
                 state_bytes=float(alone.state_elements() * block.count) * size_of(precision.state),
             )
         )
-    checkpoint, more = checkpoint_of(ask.model, model) if isinstance(ask.model, str) else (None, [])
+    checkpoint, more = None, []
     return InspectReport(
         **header(ask, InspectReport, [*model.notes, *notes, *more]),
         name=model.name,
@@ -164,9 +163,7 @@ def _figures(figures: Figures | None) -> FiguresReport | None:
 def run(ask: Any, setting: Setting, **more: Any) -> tuple[Estimate, list[str]]:
     """Estimate of a loaded ask, with the notes of its workload."""
     work, notes = workload_of(ask, setting.model)
-    found = estimate(
-        setting.model, setting.precision, setting.layout, setting.system, work, setting.profile, **more
-    )
+    found = estimate(setting.model, setting.precision, setting.layout, setting.system, work, setting.profile, **more)
     return found, notes
 
 
@@ -184,7 +181,9 @@ def answer_estimate(ask: EstimateAsk) -> EstimateReport:
         "memory": memory_report(found.memory),
     }
     if found.mid is None:
-        notes.append("it does not fit, so no performance is shown; see `rooflab fit`, or ignore_memory to see it anyway")
+        notes.append(
+            "it does not fit, so no performance is shown; see `rooflab fit`, or ignore_memory to see it anyway"
+        )
         return EstimateReport(**header(ask, EstimateReport, notes), **head)
     if not found.fits:
         notes.append("it does not fit: these figures ignore memory")
@@ -395,7 +394,13 @@ def _system_rows() -> list[dict[str, Any]]:
         system = catalog.system(name)
         links = [f"{link.name} × {link.size}" for link in system.links]
         rows.append(
-            {"name": name, "title": system.title, "device": system.device.name, "devices": system.devices, "links": links}
+            {
+                "name": name,
+                "title": system.title,
+                "device": system.device.name,
+                "devices": system.devices,
+                "links": links,
+            }
         )
     return rows
 
@@ -409,7 +414,9 @@ _ROWS: dict[str, Any] = {
     "devices": lambda: [_device_row(name) for name in catalog.device_names()],
     "systems": _system_rows,
     "formats": _format_rows,
-    "profiles": lambda: [{"name": p.name, "title": p.title, "leaves_out": list(p.leaves_out)} for p in PROFILES.values()],
+    "profiles": lambda: [
+        {"name": p.name, "title": p.title, "leaves_out": list(p.leaves_out)} for p in PROFILES.values()
+    ],
 }
 
 

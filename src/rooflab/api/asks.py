@@ -135,7 +135,9 @@ class ChipAsk(_Ask, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="
     cp: Degree = 1
 
 
-class CatalogAsk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="catalog"):
+class CatalogAsk(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="catalog"
+):
     """What is in the catalog."""
 
     what: Literal["models", "systems", "devices", "formats", "profiles"] = "models"

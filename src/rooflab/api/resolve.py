@@ -55,9 +55,7 @@ def system_of(source: str | dict[str, Any], changes: dict[str, Any]) -> System:
 
     A file on disk is read anew each time, a catalog entry once.
     """
-    if isinstance(source, dict):
-        found = catalog.system(source)
-    elif source.endswith(".toml"):
+    if isinstance(source, dict) or source.endswith(".toml"):
         found = catalog.system(source)
     else:
         found = _named_system(source)
@@ -73,7 +71,9 @@ def number_format(name: Any, field: str) -> str:
     spelled = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "half": "fp16", "q4_k_m": "q4_k", "q8": "q8_0"}
     plain = spelled.get(plain, plain)
     if plain not in FORMATS:
-        raise InputError(f"{field}: {shown(name)} is not a number format{nearest(plain, FORMATS)}; use {', '.join(FORMATS)}")
+        raise InputError(
+            f"{field}: {shown(name)} is not a number format{nearest(plain, FORMATS)}; use {', '.join(FORMATS)}"
+        )
     return plain
 
 
@@ -252,7 +252,9 @@ def _heads_note(model: Model, layout: Layout) -> list[str]:
     copies = layout.tp / min(heads)
     if layout.kv_shard == "split":
         return [f"tp={layout.tp} exceeds {min(heads)} KV heads: each head's width is split over {copies:g} ranks"]
-    return [f"tp={layout.tp} exceeds {min(heads)} KV heads: each is held {copies:g} times, so the cache takes {copies:g}×"]
+    return [
+        f"tp={layout.tp} exceeds {min(heads)} KV heads: each is held {copies:g} times, so the cache takes {copies:g}×"
+    ]
 
 
 def workload_of(ask: _Loaded, model: Model) -> tuple[Workload, list[str]]:

@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from rooflab import catalog, estimate as est, explain, fits, graph, price
+from rooflab import catalog, explain, fits, graph, price
+from rooflab import estimate as est
 from rooflab.api.answers import basis_of, header, run, scene_of
 from rooflab.api.asks import ExplainAsk, ExplainReport, Line
 from rooflab.api.resolve import Setting, setting_of, workload_of
@@ -133,7 +134,9 @@ def _operator(item: Priced, setting: Setting) -> list[Line]:
     pricer = price.Roofline(setting.system, setting.layout, setting.profile, rates)
     lines += _times(op, pricer)
     terms = _visible(item, op, setting)
-    means = f"time of all {float(op.count):g} executions in the step, as the {setting.profile.name} profile combines them"
+    means = (
+        f"time of all {float(op.count):g} executions in the step, as the {setting.profile.name} profile combines them"
+    )
     lines.append(total("time", terms, "s", means, "compute and memory overlap unless the profile adds them"))
     return lines
 
@@ -159,7 +162,11 @@ def _times(op: Op, pricer: price.Roofline) -> list[Line]:
     """Seconds of one execution at the profile's rates."""
     if op.collective:
         cost = pricer.cost(op)
-        return [total("exchange_time", {"exchange": float(cost.comm)}, "s", f"{op.collective} of {op.axis}", "one execution")]
+        return [
+            total(
+                "exchange_time", {"exchange": float(cost.comm)}, "s", f"{op.collective} of {op.axis}", "one execution"
+            )
+        ]
     rates, device = pricer.rates, pricer.system.device
     flop, lines = op.flop, []
     if rates.tiles and op.kind in ("gemm", "grouped_gemm") and device.tile[0] > 1:
@@ -214,7 +221,9 @@ def _tpot(ask: ExplainAsk, setting: Setting) -> list[Line]:
         text = f"step at {context:,.1f} tokens of context, {weight:.1%} of the steps"
         lines.append(total(f"step_{context:g}", _by_operator(priced.priced), "s", text, "every operator of the step"))
         shares[f"{weight:.4g} × step_{context:g}"] = priced.time * weight
-    lines.append(total("tpot", shares, "s", "mean over the answer's growing context", "decode steps after the first token"))
+    lines.append(
+        total("tpot", shares, "s", "mean over the answer's growing context", "decode steps after the first token")
+    )
     if found.mid.tpot != lines[-1].value:
         arguments = (lines[-1].value, float(setting.layout.pp), float(setting.layout.microbatches))
         lines.append(line("tpot", est.pipeline_decode, arguments, "s"))
@@ -243,7 +252,12 @@ def _cost(ask: ExplainAsk, setting: Setting) -> list[Line]:
         raise InputError(f"cost: no price is known for {setting.system.name}; give changes={{'price': '2 USD/h'}}")
     sequences, devices = float(work.batch * setting.layout.dp), float(setting.layout.devices())
     lines = [
-        line("cost_input", est.cost_per_million, (rent, devices, found.mid.ttft, sequences * work.prompt, est.MILLION), "USD")
+        line(
+            "cost_input",
+            est.cost_per_million,
+            (rent, devices, found.mid.ttft, sequences * work.prompt, est.MILLION),
+            "USD",
+        )
     ]
     if found.mid.tpot is not None:
         arguments = (rent, devices, found.mid.tpot, sequences, est.MILLION)
@@ -266,13 +280,17 @@ def _kv(ask: ExplainAsk, setting: Setting) -> list[Line]:
     terms: dict[str, float] = {}
     lines: list[Line] = []
     share = graph.stage_share(setting.model, setting.layout)
-    for number, cached in enumerate(graph.cached_blocks(setting.model, setting.precision, setting.layout, _end(ask), ask.batch)):
+    for number, cached in enumerate(
+        graph.cached_blocks(setting.model, setting.precision, setting.layout, _end(ask), ask.batch)
+    ):
         arguments = (cached.sequences, cached.tokens, cached.elements, cached.size)
         label = f"block_{number + 1}_{cached.what}"
         lines.append(line(label, f.cache_bytes, arguments, "byte"))
         terms[f"{cached.layers:g} layers × {label}"] = lines[-1].value * cached.layers * share
     if not lines:
-        return [total("kv", {"none": 0.0}, "byte", "the model keeps no cache that grows", "recurrent state is constant")]
+        return [
+            total("kv", {"none": 0.0}, "byte", "the model keeps no cache that grows", "recurrent state is constant")
+        ]
     means = "cache of all sequences at their full length on the busiest device"
     return [*lines, total("kv", terms, "byte", means, "layers of one pipeline stage; recurrent state is apart")]
 
@@ -286,19 +304,31 @@ def _weights(ask: ExplainAsk, setting: Setting) -> list[Line]:
     scene = scene_of(setting)
     operators = scene.operators(Step(decode_sequences=ask.batch, decode_context=_end(ask)))
     if setting.profile.counting == "weights":
-        operators = graph.operators(setting.model, setting.precision, setting.layout, Step(decode_sequences=1, decode_context=1))
+        operators = graph.operators(
+            setting.model, setting.precision, setting.layout, Step(decode_sequences=1, decode_context=1)
+        )
     whole = float(fits.weights_per_device(setting.model, setting.layout, operators))
     terms = {op.name: float(op.resident_bytes * op.count) for op in operators if op.resident_bytes}
     if not math.isclose(math.fsum(terms.values()), whole, rel_tol=1e-12):
         terms = {"layers and table of one pipeline stage": whole}
     means = "weights resident on the busiest device"
-    return [total("weights", terms, "byte", means, "every tensor in its own format, scales included; routed experts all resident")]
+    return [
+        total(
+            "weights",
+            terms,
+            "byte",
+            means,
+            "every tensor in its own format, scales included; routed experts all resident",
+        )
+    ]
 
 
 def _workspace(ask: ExplainAsk, setting: Setting) -> list[Line]:
     memory = _estimate(ask, setting)[0].memory
     means = f"activation memory by the {setting.profile.name} profile's rule (requirements B-027, D-053)"
-    return [total("workspace", {"workspace": float(memory.workspace)}, "byte", means, "an assumption, not an allocator")]
+    return [
+        total("workspace", {"workspace": float(memory.workspace)}, "byte", means, "an assumption, not an allocator")
+    ]
 
 
 __all__ = ["answer_explain", "basis_of"]

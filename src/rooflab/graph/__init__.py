@@ -14,8 +14,8 @@ from rooflab import num
 from rooflab.graph.build import collective, elementwise, gemm, is_one, vectors
 from rooflab.graph.coarse import linear_params, published_operators, total_weight_bytes, weights_operators
 from rooflab.graph.cut import Cut, cut
-from rooflab.graph.formulas import cache_bytes
 from rooflab.graph.feedforward import ffn_operators
+from rooflab.graph.formulas import cache_bytes
 from rooflab.graph.mixers import mixer_operators
 from rooflab.graph.stages import TITLES, attention_stages, ffn_stages
 from rooflab.model import Attention, Block, Dense, Model, MoE
@@ -158,17 +158,24 @@ def _rest_of_layers(share: Cut, stages: bool) -> list[Op]:
     result: list[Op] = []
     if stages:
         result.append(
-            Op(name="norms", kind="elementwise", part="elementwise", stage="norms", count=norms, resident_bytes=small_bytes)
+            Op(
+                name="norms",
+                kind="elementwise",
+                part="elementwise",
+                stage="norms",
+                count=norms,
+                resident_bytes=small_bytes,
+            )
         )
     elif norms:
         result.append(
-            elementwise(
-                share, "norm", "norm", float(norms), share.tokens, hidden, 4.0, 5.0, resident_bytes=small_bytes
-            )
+            elementwise(share, "norm", "norm", float(norms), share.tokens, hidden, 4.0, 5.0, resident_bytes=small_bytes)
         )
     if extra:
         width = extra / hidden / model.layers
-        result.append(gemm(share, "layer_extra", "ffn", "extra", float(model.layers), share.tokens, width, hidden, "ffn"))
+        result.append(
+            gemm(share, "layer_extra", "ffn", "extra", float(model.layers), share.tokens, width, hidden, "ffn")
+        )
     if not is_one(share.layout.pp):
         message = vectors(share, share.tokens, hidden)
         sends = num.maximum(share.layout.pp - 1.0, 0.0)
@@ -223,9 +230,7 @@ def _outside_after(share: Cut) -> list[Op]:
             part="head",
             resident_bytes=small,
         ),
-        gemm(
-            share, "lm_head", "head", "head", 1.0, share.rows, vocab, model.hidden, tensor, resident_bytes=resident
-        ),
+        gemm(share, "lm_head", "head", "head", 1.0, share.rows, vocab, model.hidden, tensor, resident_bytes=resident),
     ]
     if not is_one(tp):
         message = vectors(share, share.rows, model.vocab)
@@ -276,7 +281,9 @@ def cached_blocks(
     return cached
 
 
-def kv_bytes_per_device(model: Model, precision: Precision, layout: Layout, context: Number, sequences: Number) -> Number:
+def kv_bytes_per_device(
+    model: Model, precision: Precision, layout: Layout, context: Number, sequences: Number
+) -> Number:
     """Cache bytes on the busiest device for `sequences` sequences of `context` tokens; layers are cut by pp."""
     total: Number = 0.0
     for one in cached_blocks(model, precision, layout, context, sequences):
@@ -287,7 +294,13 @@ def kv_bytes_per_device(model: Model, precision: Precision, layout: Layout, cont
 def state_bytes_per_device(model: Model, precision: Precision, layout: Layout, sequences: Number) -> Number:
     """Recurrent-state bytes on the busiest device for `sequences` sequences, whatever their length."""
     share = cut(model, precision, layout, Step(decode_sequences=sequences, decode_context=1))
-    return float(model.state_elements()) / layout.tp * share.state_size * share.decode_sequences * stage_share(model, layout)
+    return (
+        float(model.state_elements())
+        / layout.tp
+        * share.state_size
+        * share.decode_sequences
+        * stage_share(model, layout)
+    )
 
 
 def stage_share(model: Model, layout: Layout) -> Number:

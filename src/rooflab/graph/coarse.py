@@ -62,7 +62,9 @@ def _ffn_bytes(ffn: Dense | MoE | None, hidden: int, precision: Precision, small
     experts = ffn.experts * (ffn.expert_params(hidden) - ffn.expert_other_params)
     dense = ffn.shared_params(hidden) + ffn.latent_params(hidden)
     rest = ffn.params(hidden) - experts - dense
-    return experts * precision.weight_size(precision.expert) + dense * precision.weight_size(precision.ffn) + rest * small
+    return (
+        experts * precision.weight_size(precision.expert) + dense * precision.weight_size(precision.ffn) + rest * small
+    )
 
 
 def _head_width(model: Model) -> float:

@@ -72,7 +72,10 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
         return ranks
 
     def ffn_tokens(self) -> Number:
-        """Tokens a dense feed-forward sees: ranks that share it beyond tp bring theirs (decode ranks of cp hold the same token)."""
+        """Tokens a dense feed-forward sees: ranks that share it beyond tp bring theirs.
+
+        Decode ranks of cp hold the same token, so they add none.
+        """
         scope = self.layout.ffn_scope
         prefill = self.prefill_sequences * self.prefill_tokens
         decode = self.decode_sequences

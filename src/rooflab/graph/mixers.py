@@ -106,7 +106,9 @@ def _index_operators(indexer: Indexer, cut: Cut, count: Number, tag: str) -> lis
         return []
     hidden = cut.model.hidden
     width = indexer.matmul_params(hidden) / hidden
-    operators = [gemm(cut, f"index_projection{tag}", PROJECTIONS, "index", count, cut.tokens, width, hidden, "attention")]
+    operators = [
+        gemm(cut, f"index_projection{tag}", PROJECTIONS, "index", count, cut.tokens, width, hidden, "attention")
+    ]
     for phase, pairs, tokens, sequences, keys in _phases(cut):
         operators.append(
             attend(
@@ -150,13 +152,17 @@ def _(mixer: Attention, cut: Cut, count: Number, tag: str) -> list[Op]:
     hidden, tp = cut.model.hidden, cut.layout.tp
     heads, kv_heads = mixer.heads / tp, cut.kv_heads(mixer)
     owns = not (mixer.shares_kv or mixer.cross)
-    kv_width = kv_heads * (mixer.head_dim + (0 if mixer.keys_are_values else mixer.value_dim)) if not mixer.shares_kv else 0
+    kv_width = (
+        kv_heads * (mixer.head_dim + (0 if mixer.keys_are_values else mixer.value_dim)) if not mixer.shares_kv else 0
+    )
     q_width = heads * mixer.head_dim * (2 if mixer.gate else 1)
     width = mixer.input_width or hidden
     operators: list[Op] = []
     if mixer.query_rank:
         down = mixer.query_rank + kv_width
-        operators.append(gemm(cut, f"qkv_down{tag}", PROJECTIONS, f"qkv{tag}", count, cut.tokens, down, width, "attention"))
+        operators.append(
+            gemm(cut, f"qkv_down{tag}", PROJECTIONS, f"qkv{tag}", count, cut.tokens, down, width, "attention")
+        )
         operators.append(
             gemm(cut, f"q_up{tag}", PROJECTIONS, f"qkv{tag}", count, cut.tokens, q_width, mixer.query_rank, "attention")
         )
@@ -165,13 +171,17 @@ def _(mixer: Attention, cut: Cut, count: Number, tag: str) -> list[Op]:
         operators.append(gemm(cut, f"qkv{tag}", PROJECTIONS, f"qkv{tag}", count, cut.tokens, qkv, width, "attention"))
     cached = kv_heads * (mixer.head_dim + mixer.value_dim)
     rotary = heads * mixer.head_dim + (kv_heads * mixer.head_dim if owns else 0)
-    operators.append(append(cut, f"rope_append{tag}", f"append{tag}", count, rotary, cached if owns else 0.0, cut.kv_size))
+    operators.append(
+        append(cut, f"rope_append{tag}", f"append{tag}", count, rotary, cached if owns else 0.0, cut.kv_size)
+    )
     if mixer.indexer:
         operators += _index_operators(mixer.indexer, cut, count, tag)
     if not mixer.cross:
         operators += _softmax_attention(mixer, cut, count, tag, heads, cached)
     out_width = heads * mixer.value_dim
-    operators.append(gemm(cut, f"o_proj{tag}", PROJECTIONS, f"o{tag}", count, cut.tokens, hidden, out_width, "attention"))
+    operators.append(
+        gemm(cut, f"o_proj{tag}", PROJECTIONS, f"o{tag}", count, cut.tokens, hidden, out_width, "attention")
+    )
     return operators
 
 
@@ -273,7 +283,9 @@ def _(mixer: LatentAttention, cut: Cut, count: Number, tag: str) -> list[Op]:
             gemm(cut, f"q_up{tag}", PROJECTIONS, stage, count, cut.tokens, query, mixer.query_rank, "attention")
         )
     else:
-        operators.append(gemm(cut, f"qkv_down{tag}", PROJECTIONS, stage, count, cut.tokens, query + latent, hidden, "attention"))
+        operators.append(
+            gemm(cut, f"qkv_down{tag}", PROJECTIONS, stage, count, cut.tokens, query + latent, hidden, "attention")
+        )
     rotary = heads * mixer.rope_dim + mixer.rope_dim
     operators.append(append(cut, f"rope_append{tag}", f"append{tag}", count, rotary, latent, cut.kv_size))
     if mixer.indexer:
@@ -285,7 +297,9 @@ def _(mixer: LatentAttention, cut: Cut, count: Number, tag: str) -> list[Op]:
         operators += _latent_decode(mixer, cut, count, tag, heads, 0.0 if step.has_prefill else resident)
     out = heads * mixer.value_dim
     if mixer.gate:
-        operators.append(gemm(cut, f"gate_proj{tag}", PROJECTIONS, f"o{tag}", count, cut.tokens, out, hidden, "attention"))
+        operators.append(
+            gemm(cut, f"gate_proj{tag}", PROJECTIONS, f"o{tag}", count, cut.tokens, out, hidden, "attention")
+        )
     operators.append(gemm(cut, f"o_proj{tag}", PROJECTIONS, f"o{tag}", count, cut.tokens, hidden, out, "attention"))
     return operators
 
@@ -335,7 +349,9 @@ def _latent_prefill(
     return operators
 
 
-def _latent_decode(mixer: LatentAttention, cut: Cut, count: Number, tag: str, heads: Number, resident: Number) -> list[Op]:
+def _latent_decode(
+    mixer: LatentAttention, cut: Cut, count: Number, tag: str, heads: Number, resident: Number
+) -> list[Op]:
     """The up-projection is absorbed: queries enter the latent space, attention runs over the latent, outputs leave it."""
     keys = num.ceil_div(visible_keys(cut.step.decode_context, mixer), cut.layout.cp)
     latent, rows, stage = mixer.kv_rank + mixer.rope_dim, cut.decode_sequences, f"absorb{tag}"
@@ -377,7 +393,9 @@ def _(mixer: Recurrent, cut: Cut, count: Number, tag: str) -> list[Op]:
     if mixer.conv_channels:
         channels, kernel = mixer.conv_channels / tp, float(mixer.conv_kernel)
         operators.append(
-            elementwise(cut, f"conv{tag}", f"conv{tag}", count, cut.tokens, channels, 2.0, 2.0 * kernel, part="attention")
+            elementwise(
+                cut, f"conv{tag}", f"conv{tag}", count, cut.tokens, channels, 2.0, 2.0 * kernel, part="attention"
+            )
         )
     operators += _recurrence(mixer, cut, count, tag)
     out = mixer.out_width / tp
