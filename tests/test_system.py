@@ -47,6 +47,7 @@ RUNS = [
     ({"fp16": 2.0}, "bf16", "fp16"),
     ({"fp16": 2.0}, "fp8", "fp16"),
     ({"fp16": 2.0}, "int8", "fp16"),
+    ({"bf16": 2.0, "fp16": 3.0}, "fp8", "bf16"),
     ({"bf16": 2.0}, "tf32", "vector"),
     ({"bf16": 2.0, "fp32": 1.0}, "fp32", "fp32"),
 ]
@@ -73,6 +74,8 @@ def test_a_rate_that_cannot_be_had_is_an_error_not_a_guess():
         chip.rate("bf16")
     with pytest.raises(InputError, match="no rate for 'fp32'"):
         chip.rate("fp32")
+    with pytest.raises(InputError, match="no rate for 'fp8'"):
+        chip.rate("fp8")  # integers do not stand in for floats
     with pytest.raises(InputError, match="no rate for 'fp64'"):
         device().rate("fp64")
     with pytest.raises(InputError, match="'fp6' is not a format"):
