@@ -65,6 +65,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """A bias on the way down alone."""
     build: str = ""
     """Builder of the layers where they are not one mixer and one feed-forward."""
+    mixer_path: str = "self_attn"
+    """Where modules lie inside a layer of a checkpoint, for the patterns of quantisation sections."""
+    linear_path: str = "linear_attn"
+    ffn_path: str = "mlp"
+    expert_path: str = "mlp.experts"
+    shared_path: str = "shared_experts"
     defaults: dict[str, int | bool | str] = {}
     """Defaults of remote configuration classes."""
 
@@ -114,7 +120,7 @@ FAMILIES: dict[str, Facts] = {
     "mistral": Facts(),
     "ministral": Facts(),
     "ministral3": Facts(),
-    "mixtral": Facts(expert_width=("intermediate_size",)),
+    "mixtral": Facts(expert_width=("intermediate_size",), expert_path="block_sparse_moe.experts"),
     "seed_oss": replace(LLAMA, out_bias="attention_out_bias"),
     "phi3": Facts(),
     "granite": LLAMA,
@@ -146,7 +152,7 @@ FAMILIES: dict[str, Facts] = {
     "gemma2": replace(GEMMA, norms=4, window="even"),
     "gemma3_text": GEMMA3,
     "gemma3n_text": replace(GEMMA3, build="gemma3n"),
-    "gemma4_text": replace(GEMMA3, build="gemma4"),
+    "gemma4_text": replace(GEMMA3, build="gemma4", expert_path="experts", shared_path=""),
     # GPT-2 and its time
     "gpt2": replace(CLASSIC, positions="n_positions"),
     "gpt_bigcode": replace(CLASSIC, positions="n_positions", defaults={"multi_query": True}),

@@ -43,7 +43,7 @@ def read(config: dict[str, Any], name: str = "", source: str = "") -> Model:
         dtype=dtype_of(outer, text), source=source, **parts.fields,
     )
     model = replace(model, mtp_params=mtp_params(text, facts, parts, model))
-    model = replace(model, quantization=quantization(outer, text, model), vision_params=vision_params(outer, text, model))
+    model = replace(model, quantization=quantization(outer, text, facts, parts.layers), vision_params=vision_params(outer, text, model))
     return checked(replace(model, notes=tuple(outer.notes)))
 
 

@@ -1,0 +1,145 @@
+"""`load`: a model from where people keep one: a config.json, a folder, the catalog, or the Hugging Face hub."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rooflab.hf.keys import shown
+from rooflab.hf.text import read
+from rooflab.model import Model
+from rooflab.units import InputError, nearest
+
+CATALOG = Path(__file__).parent.parent / "catalog" / "models"
+LARGEST_FILE = 20_000_000
+"""Bytes above which a file is no config.json."""
+_STEM = re.compile(r"[a-z0-9][a-z0-9.-]{0,99}")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(@[\w./-]{1,100})?")
+
+
+def load(source: str) -> Model:
+    """A model by path to a config.json or its folder, by catalog name or alias, or by hub id (`org/name`)."""
+    if not isinstance(source, (str, Path)) or not str(source).strip():
+        raise InputError(f"model: {shown(source)} is not a name; write for example 'llama-3.1-8b' or './config.json'")
+    text = str(source).strip()
+    stem = text.lower()
+    if _STEM.fullmatch(stem) and (CATALOG / f"{stem}.json").is_file() and not Path(text).exists():
+        return _catalog_model(stem)
+    path = _path(text)
+    if path is not None:
+        return read(read_json(path), path.parent.name if path.name == "config.json" else path.stem, str(path))
+    found = aliases().get(_plain(text))
+    if found is not None:
+        return _catalog_model(found)
+    if _HUB_ID.fullmatch(text):
+        return _from_hub(text)
+    hint = nearest(_plain(text), aliases()) or "; give a path to a config.json, or a hub id such as 'Qwen/Qwen3-8B'"
+    raise InputError(f"model: {shown(text)} is neither a file nor in the catalog{hint}")
+
+
+def names() -> tuple[str, ...]:
+    """Every model of the catalog, sorted."""
+    return tuple(sorted(path.stem for path in CATALOG.glob("*.json")))
+
+
+@cache
+def aliases() -> dict[str, str]:
+    """Every name a catalog model answers to → its file's stem."""
+    found: dict[str, str] = {}
+    for stem, entry in tomllib.loads((CATALOG / "index.toml").read_text(encoding="utf-8")).items():
+        for name in (stem, entry["id"], entry["id"].rpartition("/")[2], *entry.get("aliases", ())):
+            found.setdefault(_plain(name), stem)
+            found.setdefault(_plain(name.rpartition("/")[2]), stem)
+    return found
+
+
+def _plain(name: str) -> str:
+    return "-".join(name[:300].lower().replace("_", " ").replace("-", " ").split())
+
+
+def _path(text: str) -> Path | None:
+    """The config file a path means, None when it is no path to anything."""
+    path = Path(text).expanduser()
+    try:
+        if path.is_dir():
+            if not (path / "config.json").is_file():
+                raise InputError(f"the folder {shown(text)} has no config.json; give the folder of a model or the file itself")
+            return path / "config.json"
+        if path.exists():
+            return path
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InputError(f"model: {shown(text)} cannot be read: {error}") from error
+    if text.endswith(".json") or text.startswith((".", "/", "~")) or "\\" in text:
+        raise InputError(f"model: there is no file {shown(text)}; check the path")
+    return None
+
+
+@cache
+def _catalog_model(stem: str) -> Model:
+    return read(read_json(CATALOG / f"{stem}.json"), stem, f"catalog: {stem}")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A file as a JSON object; refuses what is too large, unreadable or not an object."""
+    try:
+        if not path.is_file():
+            raise InputError(f"{path} is not a regular file; give a config.json")
+        size = path.stat().st_size
+        if size > LARGEST_FILE:
+            raise InputError(f"{path} has {size} bytes; a config.json has at most {LARGEST_FILE}: give the config, not the weights")
+        return parse_json(path.read_bytes(), str(path))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the path and its permissions") from error
+
+
+def parse_json(raw: bytes, label: str) -> dict[str, Any]:
+    """Bytes as a JSON object."""
+    try:
+        data = json.loads(raw.decode("utf-8-sig"))
+    except RecursionError:
+        raise InputError(f"{label} is nested too deeply to be a config.json") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise InputError(f"{label} is not JSON: {str(error)[:120]}; give the model's config.json") from error
+    if not isinstance(data, dict):
+        raise InputError(f"{label} holds {shown(data)}, not a JSON object; give the model's config.json")
+    return data
+
+
+# ------------------------------------------------------------------------------------------------ the hub
+
+
+def _from_hub(text: str) -> Model:
+    """config.json alone from the hub, through its own client: cache, token and offline mode are honoured."""
+    repo, _, revision = text.partition("@")
+    if find_spec("huggingface_hub") is None:
+        raise InputError(
+            f"model: {shown(text)} is not in the catalog; to fetch its config.json install rooflab[hub], or give a path to it"
+        )
+    import huggingface_hub
+
+    try:
+        path = huggingface_hub.hf_hub_download(repo, "config.json", revision=revision or None)
+    except Exception as error:  # its client raises many kinds, also of the HTTP libraries below it
+        raise InputError(_hub_message(text, error)) from error
+    return read(read_json(Path(path)), repo, f"hub: {text}")
+
+
+def _hub_message(text: str, error: Exception) -> str:
+    kind = type(error).__name__
+    if kind == "GatedRepoError":
+        why = "is gated; accept its terms on its page and log in (hf auth login), or give a path to its config.json"
+    elif kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
+        why = "is not on the hub, or private; check the id, or log in (hf auth login)"
+    elif kind in ("EntryNotFoundError", "RemoteEntryNotFoundError"):
+        why = "has no config.json on the hub; give a path to one"
+    elif kind in ("LocalEntryNotFoundError", "OfflineModeIsEnabled"):
+        why = "is not in the local cache and the hub cannot be reached; connect, or give a path to its config.json"
+    else:
+        first = (str(error).splitlines() or [""])[0][:160]
+        why = f"could not be fetched from the hub ({kind}: {first}); give a path to its config.json"
+    return f"model: {shown(text)} {why}"
