@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from rooflab import num
+from rooflab.placement import units_touched
 from rooflab.system import Link, System
 from rooflab.work import Layout, Op
 
@@ -105,36 +106,6 @@ def grid_rows(units: Number) -> Number:
         return numpy.array([grid_rows(float(v)) for v in values])[inverse].reshape(units.shape)
     count = max(int(units), 1)
     return float(next(rows for rows in range(math.isqrt(count), 0, -1) if count % rows == 0))
-
-
-def units_touched(system: System, layout: Layout, axis: str, peers: Number = 1) -> Number:
-    """Units of the second level (nodes, cubes) that the ranks of an axis touch, at most.
-
-    Ranks fill the innermost level in the order tp, cp, attention_dp; an axis placed "outer" gives each rank a unit of its
-    own. Requirements D-007–D-009.
-    """
-    inner = float(system.links[0].size) if system.links else 1.0
-    tp, cp = layout.tp, layout.cp
-    tp_out, cp_out = layout.tp_placement == "outer", layout.cp_placement == "outer"
-    tp_units = tp if tp_out else num.ceil_div(tp, inner)
-    if axis == "tp":
-        return tp_units
-    if axis == "split":
-        return num.ceil(tp_units * peers / tp)
-    cp_units = cp * tp_units if cp_out else num.ceil_div(cp * (1 if tp_out else tp), inner)
-    if axis == "cp":
-        return cp_units
-    if axis == "ffn":
-        if layout.ffn_scope == "tp":
-            return tp_units
-        return cp_units if layout.ffn_scope == "tp_cp" else cp_units * layout.dp
-    packed = not (tp_out or cp_out)
-    dedicated = layout.ep if layout.ep_mode == "dedicated" else 1
-    group = layout.attention_dp * dedicated
-    stage = num.ceil_div(tp * cp * group, inner) if packed else cp_units * group
-    if axis in ("ep", "attention_dp"):
-        return stage
-    return num.ceil_div(tp * cp * group * layout.pp, inner) if packed else stage * layout.pp
 
 
 class Reach:

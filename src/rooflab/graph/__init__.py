@@ -47,12 +47,14 @@ def operators(
     counting: str = "kernels",
     causal: str = "exact",
     outside: bool = True,
+    scope: str = "full",
 ) -> list[Op]:
     """Operators of one step on the busiest device of a replica; each runs `count` times.
 
     counting: kernels (an engine's fused kernels), stages (the sharded model's S1–F5), published (the calculator's two
     stages) or weights (one step of weights and cache). causal: exact, half or full prefill pairs in the stages.
-    outside: whether embedding and output head are part of the step (kernels and stages).
+    outside: whether embedding and output head are part of the step (kernels and stages). scope: full, or only the layers'
+    attention or ffn half (kernels and stages; then nothing outside the layers is counted).
     """
     share = cut(model, precision, layout, step)
     if counting == "published":
@@ -60,6 +62,10 @@ def operators(
     if counting == "weights":
         return weights_operators(share)
     stages = counting == "stages"
+    if scope == "attention":
+        return _mixers(share, stages, causal)
+    if scope == "ffn":
+        return _feed_forwards(share, stages)
     result = _outside_before(share) if outside else []
     result += _mixers(share, stages, causal)
     result += _feed_forwards(share, stages)
