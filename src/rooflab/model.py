@@ -277,6 +277,10 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Further weights of one layer that every token multiplies (per-layer embedding gates and the like)."""
     other_params: int = 0
     """Further parameters of one layer that no matrix product uses."""
+    half: bool = False
+    """True where these are second halves of layers that another block counts (two mixers side by side, say)."""
+    stored: int | None = None
+    """Sets of weights kept for the `count` layers where layers share them; None is one each."""
 
     def _params(self, hidden: int, active: bool) -> int:
         total = self.norm_params + self.extra_matmul_params + self.other_params
@@ -284,7 +288,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             total += self.mixer.params(hidden)
         if self.ffn is not None:
             total += self.ffn.active_params(hidden) if active else self.ffn.params(hidden)
-        return self.count * total
+        return (self.count if self.stored is None else self.stored) * total
 
     def params(self, hidden: int) -> int:
         """Parameters of all `count` layers."""
@@ -327,7 +331,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def layers(self) -> int:
         """Decoder layers, all blocks together."""
-        return sum(block.count for block in self.blocks)  # int
+        return sum(block.count for block in self.blocks if not block.half)  # int
 
     def embedding_params(self) -> int:
         """The token table, stored once: a tied head adds nothing."""

@@ -76,7 +76,7 @@ def softmax(k: Keys, facts: Facts, hidden: int, kind: str = "full", window: int 
     other = biases + qk_norm_params(k, facts, (heads, kv_heads, head_dim))
     other += heads if switch(k, facts.sinks) else 0
     gate = switch(k, facts.gate)
-    if gate and switch(k, facts.qkv_bias):
+    if gate and facts.gate_bias and switch(k, facts.qkv_bias):
         other += heads * head_dim
     return Attention(
         heads=heads, kv_heads=kv_heads, head_dim=head_dim, value_dim=value_dim, window=window, gate=gate, other_params=other

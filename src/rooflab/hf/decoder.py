@@ -57,10 +57,11 @@ def vocabulary(k: Keys) -> int:
 
 def block(k: Keys, facts: Facts, hidden: int, kind: Kind, sparse: bool) -> Block:
     """One layer of one kind."""
+    norms = facts.norms + (1 if facts.sparse_norm and sparse else 0)
     return Block(
         count=1, mixer=mixer(k, facts, hidden, kind), ffn=feed_forward(k, facts, hidden, sparse),
-        norm_params=facts.norms * norm_params(facts.norm, hidden), parallel=switch(k, facts.parallel),
-        extra_matmul_params=head_gate(k, facts, hidden, kind),
+        norm_params=norms * norm_params(facts.norm, hidden), parallel=switch(k, facts.parallel),
+        extra_matmul_params=head_gate(k, facts, hidden, kind), other_params=facts.layer_other,
     )
 
 

@@ -61,6 +61,14 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Feed-forward over hidden size where the file gives no width."""
     fused_width: bool = False
     """True where the width in the file counts gate and up together."""
+    ffn_norm: bool = False
+    """A norm over the feed-forward's width."""
+    sparse_norm: bool = False
+    """One more norm in layers with experts."""
+    layer_other: int = 0
+    """Single parameters of a layer that fit nowhere else."""
+    gate_bias: bool = False
+    """The output gate has the queries' bias."""
     down_bias: bool = False
     """A bias on the way down alone."""
     build: str = ""
@@ -81,7 +89,7 @@ PLAIN = Facts(window="none")
 QWEN2 = Facts(qkv_bias=True, window="qwen")
 QWEN3 = Facts(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head", window="qwen")
 QWEN3_NEXT = Facts(
-    qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head", gate="attn_output_gate", shared_gate=True,
+    qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head", gate="attn_output_gate", gate_bias=True, shared_gate=True,
     window="none", mtp="plain", defaults={"attn_output_gate": True, "full_attention_interval": 4},
 )
 CLASSIC = Facts(
@@ -213,6 +221,67 @@ FAMILIES: dict[str, Facts] = {
     "kimi_linear": replace(DEEPSEEK, mtp=""),
     "nemotron_h": Facts(norms=1, gated=False, qkv_bias="attention_bias", out_bias="attention_bias", ffn_bias="mlp_bias",
                         window="none", build="nemotron_h"),
+    # Further likenesses of Llama
+    "apertus": replace(BIASED, gated=False, qk_norm="head", layer_other=2),
+    "bitnet": replace(BIASED, norms=3, ffn_norm=True),
+    "starcoder2": Facts(norm="layer", qkv_bias="use_bias", out_bias="use_bias", ffn_bias="use_bias", gated=False, tied=True),
+    "nemotron": replace(LLAMA, norm="layer", gated=False),
+    "jais2": replace(LLAMA, norm="layer", gated=False, defaults={"attention_bias": True, "mlp_bias": True}),
+    "nanochat": Facts(norm="none", gated=False, qkv_bias="attention_bias", out_bias="attention_bias", window="none"),
+    "diffllama": replace(BIASED, build="diffllama"),
+    "doge": replace(LLAMA, qk_norm="head", build="doge"),
+    "vaultgemma": replace(GEMMA, window="even"),
+    "persimmon": replace(CLASSIC, tied=False, qk_norm="head_layer", qk_norm_key="qk_layernorm", ffn_ratio=0),
+    "biogpt": replace(CLASSIC, positions="max_position_embeddings", positions_offset=2, ffn_ratio=0),
+    "xglm": replace(CLASSIC, ffn_ratio=0),
+    "gpt_neo": replace(CLASSIC, qkv_bias=False, positions="max_position_embeddings"),
+    "openai-gpt": replace(CLASSIC, positions="n_positions", final_norm=False),
+    "ernie4_5": ERNIE,
+    "exaone4": EXAONE4,
+    "hunyuan_v1_dense": replace(HUNYUAN, ffn_bias="mlp_bias"),
+    "minicpm3": replace(DEEPSEEK, mtp="", ffn_bias=False),
+    "youtu": replace(DEEPSEEK, mtp="", ffn_bias=False),
+    # Further experts
+    "afmoe": Facts(norms=4, qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head", gate=True,
+                   router_parameters=1, window="pattern"),
+    "aria_text": replace(LLAMA, expert_width=("intermediate_size",)),
+    "axk1": replace(DEEPSEEK, ffn_bias=False, sparse_norm=True),
+    "cohere2_moe": replace(COHERE, qk_norm="", window="pattern", defaults={"sliding_window_pattern": 4},
+                           expert_width=("intermediate_size",), build="cohere2_moe"),
+    "dots1": replace(QWEN3, mtp="copies"),
+    "ernie4_5_moe": replace(ERNIE, router_parameters=1),
+    "exaone_moe": replace(EXAONE4, mtp="plain"),
+    "flex_olmo": replace(OLMO2, expert_width=("intermediate_size",)),
+    "flint": replace(BIASED, qk_norm="head", sinks=True),
+    "glm4_moe_lite": replace(DEEPSEEK, ffn_bias=False),
+    "glm_moe_dsa": replace(DEEPSEEK, ffn_bias=False),
+    "granite_swa": replace(LLAMA, sinks=True),
+    "granitemoe_swa": replace(GRANITE_MOE, sinks=True),
+    "hunyuan_v1_moe": HUNYUAN,
+    "hy_v3": replace(BIASED, qk_norm="head", mtp="copies"),
+    "kolibri1": replace(BIASED, norms=4, qk_norm="head"),
+    "laguna": replace(BIASED, qk_norm="head", head_gate=True, router_parameters=1),
+    "mellum": replace(BIASED, qk_norm="head"),
+    "mimo_v2_flash": Facts(qkv_bias="attention_bias", window="none", build="mimo_v2"),
+    "sarvam_mla": replace(DEEPSEEK, ffn_bias=False),
+    "sarvam_moe": GLM4_MOE,
+    "solar_open": GLM4_MOE,
+    # Further linear and hybrid
+    "bailing_hybrid": replace(DEEPSEEK, ffn_bias=False, head_gate=True),
+    "bamba": BAMBA,
+    "jamba": replace(PLAIN, expert_width=("intermediate_size",)),
+    "falcon_h1": replace(BAMBA, build="falcon_h1"),
+    "falcon_mamba": replace(PLAIN, norms=1, tied=True, build="mamba"),
+    "mamba": replace(PLAIN, norms=1, tied=True, build="mamba"),
+    "mamba2": replace(PLAIN, norms=1, build="mamba"),
+    "lara_mini": replace(BIASED, qk_norm="head"),
+    "lfm2": replace(PLAIN, qk_norm="head", tied=True, build="lfm2"),
+    "lfm2_moe": replace(PLAIN, qk_norm="head", tied=True, build="lfm2"),
+    "lfm3": replace(PLAIN, norms=4, qk_norm="head", head_gate=True, tied=True, build="lfm2"),
+    "minimax": replace(PLAIN, expert_width=("intermediate_size",)),
+    "olmo_hybrid": replace(OLMO2, norms=2),
+    "recurrent_gemma": replace(PLAIN, out_bias=True, qkv_bias="attention_bias", ffn_bias=True, fused_width=True, tied=True,
+                               window="key"),
 }
 
 ALIASES = {
@@ -221,7 +290,10 @@ ALIASES = {
     "qwen3_vl_text": "qwen3", "qwen3_vl": "qwen3", "qwen3_vl_moe_text": "qwen3_moe", "qwen3_vl_moe": "qwen3_moe",
     "qwen3_5": "qwen3_5_text", "qwen3_5_moe_text": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_text",
     "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "llama4": "llama4_text",
-    "mllama": "mllama_text_model", "llava": "llama", "glm4v": "glm4v_text",
+    "mllama": "mllama_text_model", "gemma4_unified": "gemma4_text", "gemma4_unified_text": "gemma4_text",
+    "apertus1p5_text": "apertus", "dots3_note": "dots3_note_text", "minimax_m3_vl_text": "minimax_m3",
+    "minimax_m3_vl": "minimax_m3", "phi4_multimodal": "phi3", "phi4mm": "phi3", "phi4": "phi3", "gpt-sw3": "gpt2",
+    "minimax_text_01": "minimax", "hunyuan": "hunyuan_v1_dense", "llava": "llama", "glm4v": "glm4v_text",
 }  # fmt: skip
 """Model types whose facts are another's."""
 

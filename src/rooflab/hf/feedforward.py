@@ -26,6 +26,7 @@ def dense(k: Keys, facts: Facts, hidden: int, width: int) -> Dense:
     """One dense network with the biases the family has."""
     other = ((2 if facts.gated else 1) * width + hidden) if switch(k, facts.ffn_bias) else 0
     other += hidden if facts.down_bias else 0
+    other += width if facts.ffn_norm else 0
     return Dense(width=width, gated=facts.gated, other_params=other)
 
 
@@ -53,11 +54,14 @@ def moe(k: Keys, facts: Facts, hidden: int) -> MoE:
     width = k.count(*facts.expert_width)
     shared = shared_width(k, width)
     router = experts if switch(k, facts.router_bias) else 0
+    other = hidden if facts.shared_gate and shared else 0
+    if shared and switch(k, facts.ffn_bias):
+        other += (2 if facts.gated else 1) * shared + hidden
     return MoE(
         experts=experts, topk=topk, width=width, gated=facts.gated, shared_width=shared, shared_gated=facts.gated,
         expert_other_params=((2 if facts.gated else 1) * width + hidden) if switch(k, facts.expert_bias) else 0,
         router_other_params=router + facts.router_parameters * experts,
-        other_params=hidden if facts.shared_gate and shared else 0,
+        other_params=other,
     )
 
 

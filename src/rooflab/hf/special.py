@@ -292,8 +292,81 @@ def nemotron_layer(k: Keys, facts: Facts, hidden: int, word: str) -> Block:
     return Block(count=1, mixer=mixer, ffn=ffn, norm_params=hidden)
 
 
+def mamba(k: Keys, facts: Facts) -> Parts:
+    """Mamba and Mamba 2: every layer is a state space and nothing else."""
+    hidden, layers = k.count(*HIDDEN, limit="hidden"), layer_count(k)
+    one = Block(count=1, mixer=recurrent(k, hidden), ffn=None, norm_params=facts.norms * hidden)
+    return Parts(hidden=hidden, vocab=vocabulary(k), layers=[one] * layers, other=outside(k, facts, hidden))
+
+
+def diffllama(k: Keys, facts: Facts) -> Parts:
+    """Differential attention: four vectors a layer mix two softmaxes."""
+    parts = decoder(k, facts)
+    parts.layers = [
+        replace(layer, other_params=layer.other_params + 4 * layer.mixer.head_dim) if isinstance(layer.mixer, Attention) else layer
+        for layer in parts.layers
+    ]
+    return parts
+
+
+def doge(k: Keys, facts: Facts) -> Parts:
+    """Doge: residual weights, and a dynamic mask from a projection of the values."""
+    if k.flag("is_moe"):
+        raise InputError("doge with is_moe = true (cross-domain experts) is not known; only its dense form is estimated")
+    parts = decoder(k, facts)
+    kv_heads = kv_heads_of(k, k.count(*HEADS, limit="heads"))
+    width = kv_heads * head_dim_of(k, parts.hidden, k.count(*HEADS, limit="heads"))
+    bias = kv_heads if k.flag("attention_bias") else 0
+    parts.layers = [
+        replace(layer, extra_matmul_params=width * kv_heads, other_params=2 * parts.hidden + kv_heads + bias) for layer in parts.layers
+    ]
+    return parts
+
+
+def lfm2(k: Keys, facts: Facts) -> Parts:
+    """Liquid models: short convolutions and attention; the width in the file may still be adjusted."""
+    width = k.count("block_ff_dim", "intermediate_size")
+    if k.flag("block_auto_adjust_ff_dim", default=k.model_type == "lfm2"):
+        width = int(k.number("block_ffn_dim_multiplier", 1.0, 0.01, 64.0) * int(2 * width / 3))
+        multiple = k.count("block_multiple_of", limit="width", default=256)
+        width = multiple * -(-width // multiple)
+    return decoder(renamed(k, intermediate_size=width), facts)
+
+
+def mimo_v2(k: Keys, facts: Facts) -> Parts:
+    """MiMo V2: windowed layers have their own heads, and sinks."""
+    parts = decoder(k, facts)
+    key = {"sliding": "add_swa_attention_sink_bias", "full": "add_full_attention_sink_bias"}
+    parts.layers = [
+        replace(layer, mixer=replace(layer.mixer, other_params=layer.mixer.other_params + layer.mixer.heads))
+        if isinstance(layer.mixer, Attention)
+        and k.flag(key["sliding" if layer.mixer.window else "full"], default=bool(layer.mixer.window)) else layer
+        for layer in parts.layers
+    ]
+    return parts
+
+
+def falcon_h1(k: Keys, facts: Facts) -> Parts:
+    """Falcon H1: attention and a state space read the same input side by side in every layer."""
+    inner = k.count("mamba_d_ssm", limit="width", default=0, low=0)
+    heads = k.count("mamba_n_heads", limit="heads")
+    state = recurrent(renamed(k, mamba_d_head=inner // heads) if inner else k, k.count(*HIDDEN, limit="hidden"))
+    parts = decoder(k, replace(facts, out_bias="attention_bias"))
+    beside = Block(count=1, mixer=state, ffn=None, parallel=True, half=True)
+    parts.layers = [each for layer in parts.layers for each in (layer, beside)]
+    return parts
+
+
+def cohere2_moe(k: Keys, facts: Facts) -> Parts:
+    """Command A with experts: leading dense layers have a width of their own."""
+    width = k.data.get("prefix_dense_intermediate_size") or k.data.get("intermediate_size")
+    return decoder(renamed(k, dense_intermediate_size=width), facts)
+
+
 BUILDERS: dict[str, Builder] = {
     "": decoder, "opt": opt, "mpt": mpt, "dbrx": dbrx, "falcon": falcon, "qwen": qwen, "chatglm": chatglm, "molmo": molmo,
     "minimax_m3": minimax_m3, "llama4": llama4, "step3": step3, "mllama": mllama, "granite_hybrid": granite_hybrid,
     "gemma3n": gemma3n, "gemma4": gemma4, "nemotron_h": nemotron_h,
+    "mamba": mamba, "diffllama": diffllama, "doge": doge, "lfm2": lfm2, "mimo_v2": mimo_v2, "falcon_h1": falcon_h1,
+    "cohere2_moe": cohere2_moe,
 }  # fmt: skip
