@@ -188,4 +188,5 @@ class Op(msgspec.Struct, frozen=True, kw_only=True):
 
     def bytes(self) -> Number:
         """All bytes one execution moves to or from memory."""
-        return self.weight_bytes + self.activation_bytes + self.kv_bytes
+        moved = self.weight_bytes + self.activation_bytes
+        return moved if isinstance(self.kv_bytes, float) and not self.kv_bytes else moved + self.kv_bytes

@@ -2,7 +2,8 @@
 
 Each body is a single expression over its parameters, so the displayed formula is the evaluated one: `explain` prints the
 expression, puts the numbers in, and a test evaluates the printed line. Arguments are per device and per execution;
-numbers or arrays. Products start with a float because NumPy integers wrap silently.
+numbers or arrays. Products start with a float because NumPy integers wrap silently,
+and the factor most often an array (rows) comes last, so that the rest is computed once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def matmul_flop(m: Number, n: Number, k: Number) -> Number:
     Source: requirement A-016.
     Holds: always.
     """
-    return 2.0 * m * n * k
+    return 2.0 * n * k * m
 
 
 def grouped_matmul_flop(pairs: Number, n: Number, k: Number) -> Number:
@@ -31,7 +32,7 @@ def grouped_matmul_flop(pairs: Number, n: Number, k: Number) -> Number:
     Source: requirement A-033.
     Holds: balanced routing.
     """
-    return 2.0 * pairs * n * k
+    return 2.0 * n * k * pairs
 
 
 def batched_matmul_flop(groups: Number, m: Number, n: Number, k: Number) -> Number:
@@ -71,7 +72,7 @@ def matmul_activation_bytes(m: Number, n: Number, k: Number, size: Number) -> Nu
     Source: requirement A-016.
     Holds: inputs and outputs do not stay on chip.
     """
-    return 1.0 * (m * k + m * n) * size
+    return 1.0 * (k + n) * size * m
 
 
 def distinct_experts(experts: Number, topk: Number, tokens: Number) -> Number:
