@@ -30,7 +30,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Equal requests that arrive together: `batch` sequences a replica, `prompt` tokens in, `output` tokens out."""
 
     batch: Number = 1
-    prompt: Number = 1024
+    prompt: Number = 1024  # count
     output: Number = 256
     cached: Number = 0
     """Prompt tokens already in the cache (shared prefix)."""

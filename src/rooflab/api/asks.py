@@ -20,9 +20,9 @@ from rooflab.units import (
     Usd,
 )
 
-Degree = Annotated[int, msgspec.Meta(ge=1, le=2**20)]
-Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
-Length = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+Degree = Annotated[int, msgspec.Meta(ge=1, le=2**20)]  # count
+Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]  # count
+Length = Annotated[int, msgspec.Meta(ge=0, le=2**31)]  # count
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
 Source = Name | dict[str, Any]
 Factor = Annotated[float, msgspec.Meta(gt=0, le=1e6)]  # count

@@ -16,7 +16,7 @@ from rooflab.units import InputError
 _KV_FORMATS = ("fp8", "int4")
 _WEIGHT_FORMATS = ("fp8", "int4")
 _DEGREES = (2, 4, 8, 16, 32, 64, 128)
-_MOST = 2**31
+_MOST = 2**31  # count
 
 
 def _memory_of(ask: FitAsk, setting: Setting, batch: float | None = None, context: float | None = None) -> Memory:
