@@ -276,13 +276,19 @@ def _memory(scene: Scene, work: Workload, operators: Sequence[Op] | None) -> fit
     )
 
 
-def _prefill_step(work: Workload, layout: Layout) -> Step:
+def prefill_step(work: Workload, layout: Layout) -> Step:
+    """The pass over the prompts of one microbatch."""
     sequences = num.ceil_div(work.batch, layout.microbatches) if not graph.is_one(layout.microbatches) else work.batch
     return Step(prefill_sequences=sequences, prefill_tokens=work.prompt - work.cached, prefill_context=work.cached)
 
 
 def _decode_sequences(work: Workload, layout: Layout) -> Number:
     return num.ceil_div(work.batch, layout.microbatches) if not graph.is_one(layout.microbatches) else work.batch
+
+
+def decode_step(work: Workload, layout: Layout, context: Number) -> Step:
+    """One decode step of a microbatch at a context."""
+    return Step(decode_sequences=_decode_sequences(work, layout), decode_context=context)
 
 
 def _scalar(
@@ -292,7 +298,7 @@ def _scalar(
     layout = scene.layout
     if not feasible:
         return Estimate(fits=False, feasible=False, reasons=reasons, memory=_memory(scene, work, None), mid=None)
-    prefill_operators = scene.operators(_prefill_step(work, layout))
+    prefill_operators = scene.operators(prefill_step(work, layout))
     memory = _memory(scene, work, prefill_operators)
     if not memory.fits and not ignore_memory:
         return Estimate(fits=False, feasible=True, reasons=reasons, memory=memory, mid=None)
@@ -455,7 +461,7 @@ def _chunk(scene: Scene, work: Workload) -> tuple[dict[str, Number], list[str]]:
     layout = scene.layout
     feasible, reasons = fits.feasible(fits.layout_rules(scene.model, layout, scene.system, scene.profile))
     rates = rates_of(scene.profile, scene.system.device.launch_time)["mid"]
-    prefill_operators = scene.operators(_prefill_step(work, layout))
+    prefill_operators = scene.operators(prefill_step(work, layout))
     memory = _memory(scene, work, prefill_operators)
     ttft = pipeline_prefill(scene.time(prefill_operators, rates).time, layout.pp, layout.microbatches)
     step = _mean_decode(scene, work, rates, _decode_sequences(work, layout))

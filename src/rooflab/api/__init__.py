@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,6 +33,7 @@ _ANSWERS: dict[type, Callable[[Any], Any]] = {
     ChipAsk: answers.answer_chip,
     CatalogAsk: answers.answer_catalog,
 }
+_TOO_LARGE = "the numbers are too large or too small to compute with; give batch, lengths and hardware within reason"
 _KINDS: dict[str, type] = {kind.__struct_config__.tag: kind for kind in _ANSWERS}  # type: ignore[attr-defined]
 
 
@@ -71,10 +73,8 @@ def report_of(ask: Ask) -> Report:
     """
     try:
         return _ANSWERS[type(ask)](ask)
-    except OverflowError:
-        raise InputError(
-            "the numbers are too large to compute with; lower batch, prompt, output or the degrees"
-        ) from None
+    except (OverflowError, ZeroDivisionError):
+        raise InputError(_TOO_LARGE) from None
 
 
 def answer(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +82,18 @@ def answer(data: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises InputError for bad input.
     """
-    return msgspec.to_builtins(report_of(ask_of(data)))
+    return _plain(msgspec.to_builtins(report_of(ask_of(data)), str_keys=True))
+
+
+def _plain(value: Any) -> Any:
+    """The same with lists for tuples; refuses what JSON has no number for."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(_TOO_LARGE)
+    return value
 
 
 def schema() -> dict[str, Any]:
@@ -92,5 +103,5 @@ def schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "RoofLab",
         "properties": {"ask": ask, "report": report},
-        "components": {"schemas": definitions},
+        "$defs": definitions,
     }

@@ -23,18 +23,18 @@ from rooflab.api.asks import (
     InspectAsk,
     InspectReport,
     MemoryReport,
-    OpReport,
     StepAsk,
     StepReport,
 )
+from rooflab.api.detail import op_report, roofs_of, steps_of
 from rooflab.api.resolve import Setting, model_of, precision_of, setting_of, system_of, workload_of
 from rooflab.estimate import Estimate, Figures, Scene, estimate
 from rooflab.fits import Memory
 from rooflab.model import Attention, Block, Dense, LatentAttention, Model, MoE, Recurrent
-from rooflab.price import Priced, StepTime, rates_of
+from rooflab.price import StepTime, rates_of
 from rooflab.profiles import PROFILES
 from rooflab.units import unit_of
-from rooflab.work import FORMATS, Layout, Op, Step, size_of
+from rooflab.work import FORMATS, Layout, Step, size_of
 
 TRAINING_BYTES = 18
 """Bytes per parameter of mixed-precision training with Adam: 2 copy + 4 master + 4 gradients + 8 moments (B-084)."""
@@ -205,6 +205,7 @@ def answer_estimate(ask: EstimateAsk) -> EstimateReport:
         low=_figures(found.low),
         high=_figures(found.high),
         basis=basis_of(found.decode or found.prefill),
+        **(steps_of(setting, found, workload_of(ask, setting.model)[0]) if ask.detail else {}),
     )
 
 
@@ -277,54 +278,8 @@ def answer_step(ask: StepAsk) -> StepReport:
         high=ends[1],
         bound=next(iter(mid.share("bound")), "trivial"),
         shares=mid.share("part"),
-        roofs=_roofs(setting),
-        ops=[op_report(item, mid.time) for item in mid.priced],
-    )
-
-
-def _roofs(setting: Setting) -> dict[str, Any]:
-    """Peak and achievable roofs of the device, for the roofline plot."""
-    device, profile = setting.system.device, setting.profile
-    return {
-        "memory_bandwidth": device.memory_bandwidth,
-        "achievable_bandwidth": device.memory_bandwidth * profile.memory_efficiency,
-        "flop_rate": dict(device.flop_rate),
-        "achievable_flop_rate": {key: rate * profile.compute_efficiency for key, rate in device.flop_rate.items()},
-    }
-
-
-def op_report(item: Priced, whole: float) -> OpReport:
-    """One priced operator as plain data; all its executions together."""
-    op = item.op or Op(name=item.name, kind="overhead", part="overhead")
-    count = float(op.count)
-    moved = op.bytes() * count
-    flop = op.flop * count
-    shape = {"m": op.m, "n": op.n, "k": op.k, "groups": op.groups} if op.m or op.n or op.k else {}
-    return OpReport(
-        name=item.name,
-        kind=op.kind,
-        part=op.part,
-        stage=op.stage,
-        count=count,
-        shape={key: float(value) for key, value in shape.items()},
-        dtype=op.dtype,
-        flop=flop,
-        bytes=moved,
-        weight_bytes=op.weight_bytes * count,
-        activation_bytes=op.activation_bytes * count,
-        kv_bytes=op.kv_bytes * count,
-        message_bytes=op.message_bytes * count,
-        intensity=flop / moved if moved else None,
-        compute_time=item.compute,
-        memory_time=item.memory,
-        comm_time=item.comm,
-        launch_time=item.overhead,
-        time=item.time,
-        achieved=flop / item.time if item.time else 0.0,
-        share=item.time / whole if whole else 0.0,
-        bound=item.bound,
-        basis=item.basis,
-        formula=op.why[0].formula.__name__ if op.why else "",
+        roofs=roofs_of(setting),
+        ops=[op_report(item, mid.time, setting.profile.combine) for item in mid.priced],
     )
 
 

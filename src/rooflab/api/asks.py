@@ -89,6 +89,8 @@ class EstimateAsk(_Loaded, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Memory, TTFT, TPOT, throughput, cost and energy of a workload."""
 
     ignore_memory: bool = False
+    detail: bool = False
+    """Whether the report holds the steps behind TTFT and TPOT, operator by operator."""
 
 
 class StepAsk(_Placed, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="step"):
@@ -217,6 +219,65 @@ class FiguresReport(msgspec.Struct, frozen=True, kw_only=True):
     throughput_per_device: TokensPerSecond
 
 
+class OpReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One operator; flop, bytes and time are of all `count` executions on one device."""
+
+    name: str
+    kind: str
+    part: str
+    stage: str
+    count: float
+    shape: dict[str, float]
+    dtype: str
+    flop: Flop
+    bytes: Bytes
+    weight_bytes: Bytes
+    activation_bytes: Bytes
+    kv_bytes: Bytes
+    message_bytes: Bytes
+    intensity: Intensity | None
+    compute_time: Seconds
+    memory_time: Seconds
+    comm_time: Seconds
+    launch_time: Seconds
+    time: Seconds
+    terms: dict[str, Seconds]
+    """The time by what it waits for: memory, compute, network, latency."""
+    achieved: FlopPerSecond
+    share: Ratio
+    bound: str
+    basis: str
+    formula: str
+
+
+class PartReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The operators of one part of a step together."""
+
+    part: str
+    time: Seconds
+    share: Ratio
+    terms: dict[str, Seconds]
+
+
+class StepDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """The step behind a time: the prefill pass of TTFT, or the decode step of TPOT."""
+
+    time: Seconds
+    sequences: float
+    tokens: float
+    """New tokens of each sequence."""
+    context: float
+    """Decode: tokens each sequence attends to. Prefill: tokens already cached."""
+    bound: str
+    """What takes most of it: memory, compute, network or latency."""
+    terms: dict[str, Seconds]
+    parts: list[PartReport]
+    bandwidth_share: Ratio
+    """Bytes moved over time, as a share of the peak memory bandwidth."""
+    roofs: dict[str, Any]
+    ops: list[OpReport]
+
+
 class EstimateReport(_Report, frozen=True, kw_only=True, tag="estimate"):
     name: str
     system: str
@@ -241,35 +302,9 @@ class EstimateReport(_Report, frozen=True, kw_only=True, tag="estimate"):
     low: FiguresReport | None = None
     high: FiguresReport | None = None
     basis: str = "roofline"
-
-
-class OpReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One operator; flop, bytes and time are of all `count` executions on one device."""
-
-    name: str
-    kind: str
-    part: str
-    stage: str
-    count: float
-    shape: dict[str, float]
-    dtype: str
-    flop: Flop
-    bytes: Bytes
-    weight_bytes: Bytes
-    activation_bytes: Bytes
-    kv_bytes: Bytes
-    message_bytes: Bytes
-    intensity: Intensity | None
-    compute_time: Seconds
-    memory_time: Seconds
-    comm_time: Seconds
-    launch_time: Seconds
-    time: Seconds
-    achieved: FlopPerSecond
-    share: Ratio
-    bound: str
-    basis: str
-    formula: str
+    prefill_step: StepDetail | None = None
+    decode_step: StepDetail | None = None
+    """With `detail`: at the mean context of the answer, or of its longest-context stretch."""
 
 
 class StepReport(_Report, frozen=True, kw_only=True, tag="step"):
@@ -295,6 +330,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     substituted: str
     value: float
     inputs: dict[str, Any]
+    bases: dict[str, str]
+    """Where each input comes from: exact (counted from the model and the ask), datasheet, assumed, or derived by another line."""
     means: str
     counts: str
     source: str

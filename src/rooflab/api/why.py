@@ -21,6 +21,12 @@ from rooflab.units import InputError, dimension_of, nearest
 from rooflab.work import Op, Step
 
 _UNITS = {"pairs": "1", "distinct_experts": "1", "compute_time": "s", "memory_time": "s", "launch_time": "s"}
+_BASES = {
+    **dict.fromkeys(("rate", "bandwidth", "power", "price"), "datasheet"),
+    **dict.fromkeys(("efficiency", "launch", "workspace"), "assumed"),
+    **dict.fromkeys(("flop", "moved", "seconds", "ttft", "tpot", "traverse"), "derived"),
+}
+"""Where a formula's input comes from, by its name; whatever is not here was counted from the model and the ask."""
 
 
 def line(quantity: str, function: Callable[..., Any], arguments: tuple[Any, ...], unit: str) -> Line:
@@ -34,6 +40,7 @@ def line(quantity: str, function: Callable[..., Any], arguments: tuple[Any, ...]
         substituted=explain.substitute(function, arguments),
         value=float(function(*arguments)),
         inputs=inputs,
+        bases={name: _BASES.get(name, "exact") for name in inputs},
         means=text["means"],
         counts=text["counts"],
         source=text["source"],
@@ -51,6 +58,7 @@ def total(quantity: str, terms: dict[str, float], unit: str, means: str, counts:
         substituted=" + ".join(explain.figure(value) for value in shown.values()) or "0",
         value=math.fsum(shown.values()),
         inputs=dict(shown),
+        bases={name: _BASES.get(name, "derived") for name in shown},
         means=means,
         counts=counts,
         source="sum of the parts, each explained by its own name",
