@@ -18,12 +18,14 @@ from rooflab.units import (
     Tokens,
     TokensPerSecond,
     Usd,
+    quantity,
 )
 
 Degree = Annotated[int, msgspec.Meta(ge=1, le=2**20)]  # count
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]  # count
 Length = Annotated[int, msgspec.Meta(ge=0, le=2**31)]  # count
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+Context = Annotated[int, quantity("token")]
 Source = Name | dict[str, Any]
 Factor = Annotated[float, msgspec.Meta(gt=0, le=1e6)]  # count
 
@@ -176,8 +178,8 @@ class InspectReport(_Report, frozen=True, kw_only=True, tag="inspect"):
     other_params: dict[str, int | None]
     """mtp and vision: not part of params."""
     layers: int
-    context: int
-    max_context: int
+    context: Context
+    max_context: Context
     kv_bytes_per_token: Bytes
     """What one more token adds at this context: the architecture's minimum."""
     kv_bytes: Bytes
@@ -250,6 +252,15 @@ class OpReport(msgspec.Struct, frozen=True, kw_only=True):
     formula: str
 
 
+class RoofsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Peak and achievable rates of the device."""
+
+    memory_bandwidth: BytesPerSecond
+    achievable_bandwidth: BytesPerSecond
+    flop_rate: dict[str, FlopPerSecond]
+    achievable_flop_rate: dict[str, FlopPerSecond]
+
+
 class PartReport(msgspec.Struct, frozen=True, kw_only=True):
     """The operators of one part of a step together."""
 
@@ -274,7 +285,7 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[PartReport]
     bandwidth_share: Ratio
     """Bytes moved over time, as a share of the peak memory bandwidth."""
-    roofs: dict[str, Any]
+    roofs: RoofsReport
     ops: list[OpReport]
 
 
@@ -317,7 +328,7 @@ class StepReport(_Report, frozen=True, kw_only=True, tag="step"):
     high: Seconds
     bound: str
     shares: dict[str, Ratio]
-    roofs: dict[str, Any]
+    roofs: RoofsReport
     ops: list[OpReport]
 
 
@@ -368,7 +379,7 @@ class FitReport(_Report, frozen=True, kw_only=True, tag="fit"):
     """The kind that takes most."""
     max_batch: int
     """Sequences of this length that fit per replica."""
-    max_context: int
+    max_context: Context
     """Tokens per sequence that fit at this batch."""
     kv_tokens: Tokens
     """Tokens of cache the free memory of a replica holds beside weights and workspace."""

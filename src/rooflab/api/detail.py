@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from rooflab.api.asks import OpReport, PartReport, StepDetail
+from rooflab.api.asks import OpReport, PartReport, RoofsReport, StepDetail
 from rooflab.api.resolve import Setting
 from rooflab.estimate import Estimate, Workload, decode_contexts, decode_step, prefill_step
 from rooflab.price import Priced, StepTime
@@ -75,15 +74,15 @@ def op_report(item: Priced, whole: float, combine: str = "max") -> OpReport:
     )
 
 
-def roofs_of(setting: Setting) -> dict[str, Any]:
+def roofs_of(setting: Setting) -> RoofsReport:
     """Peak and achievable roofs of the device, for the roofline plot."""
     device, profile = setting.system.device, setting.profile
-    return {
-        "memory_bandwidth": device.memory_bandwidth,
-        "achievable_bandwidth": device.memory_bandwidth * profile.memory_efficiency,
-        "flop_rate": dict(device.flop_rate),
-        "achievable_flop_rate": {key: rate * profile.compute_efficiency for key, rate in device.flop_rate.items()},
-    }
+    return RoofsReport(
+        memory_bandwidth=device.memory_bandwidth,
+        achievable_bandwidth=device.memory_bandwidth * profile.memory_efficiency,
+        flop_rate=dict(device.flop_rate),
+        achievable_flop_rate={key: rate * profile.compute_efficiency for key, rate in device.flop_rate.items()},
+    )
 
 
 def _added(rows: list[dict[str, float]]) -> dict[str, float]:
