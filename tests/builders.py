@@ -107,7 +107,9 @@ ALIGNED: dict[str, Any] = {
 """Switches that take a profile's overheads away: peak rates and nothing beside the work."""
 
 
-def operators(what: Model, step: Step, layout: Layout | None = None, precision: Precision = BF16, **how: Any) -> list[Op]:
+def operators(
+    what: Model, step: Step, layout: Layout | None = None, precision: Precision = BF16, **how: Any
+) -> list[Op]:
     """Operators of a step, everything at its plainest unless said."""
     return graph.operators(what, precision, layout or Layout(), step, **how)
 

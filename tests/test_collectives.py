@@ -22,8 +22,12 @@ ALPHA, BETA = 5e-6, 450e9
 
 def exchange(kind: str, peers, payload, system, layout=None, axis="tp", **how):
     """Seconds of one collective among `peers` ranks of an axis."""
-    op = Op(name="x", kind="collective", part="collective", collective=kind, peers=peers, message_bytes=payload, axis=axis)
-    return collectives.exchange_time(op, system, layout or Layout(**{axis: peers} if axis in ("tp", "cp") else {}), **how)
+    op = Op(
+        name="x", kind="collective", part="collective", collective=kind, peers=peers, message_bytes=payload, axis=axis
+    )
+    return collectives.exchange_time(
+        op, system, layout or Layout(**{axis: peers} if axis in ("tp", "cp") else {}), **how
+    )
 
 
 # -------------------------------------------------------------------------------------------------------- formulas

@@ -75,10 +75,12 @@ def test_padding_costs_arithmetic_and_no_bytes():
     assert priced.compute == pytest.approx(262144 / 100e12)
     assert priced.memory == cost(op).memory
     # Eight experts pad one by one; attention kernels and devices without tiles do not pad.
-    assert cost(an_op(kind="grouped_gemm", m=1, n=100, k=40, groups=8), used, tile=(64, 64, 32)).compute == pytest.approx(
-        8 * 262144 / 100e12
+    assert cost(
+        an_op(kind="grouped_gemm", m=1, n=100, k=40, groups=8), used, tile=(64, 64, 32)
+    ).compute == pytest.approx(8 * 262144 / 100e12)
+    assert (
+        cost(an_op(kind="attention", m=1, n=100, k=40, flop=8000.0), used, tile=(64, 64, 32)).compute == 8000 / 100e12
     )
-    assert cost(an_op(kind="attention", m=1, n=100, k=40, flop=8000.0), used, tile=(64, 64, 32)).compute == 8000 / 100e12
     assert cost(op, used).compute == 8000 / 100e12
 
 
@@ -86,7 +88,9 @@ def test_every_operator_pays_its_launch_and_a_lone_rank_none_for_a_collective():
     """A-015, A-024: launch is per execution; two layers of three operators are six launches."""
     used = switched("operator", **ALIGNED | {"launch_time": 5e-6})
     ops = [an_op(name=f"op{i}", flop=1e-9, weight_bytes=0.0, count=2) for i in range(3)]
-    exchange = an_op(name="c", flop=0.0, weight_bytes=0.0, collective="all_reduce", peers=1, message_bytes=1e6, axis="tp")
+    exchange = an_op(
+        name="c", flop=0.0, weight_bytes=0.0, collective="all_reduce", peers=1, message_bytes=1e6, axis="tp"
+    )
     timed = step_time([*ops, exchange], Roofline(machine(link()), ONE, used), used)
     assert timed.time == pytest.approx(6 * 5e-6)
 
@@ -259,7 +263,10 @@ def test_a_pricer_of_ones_own():
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_the_band_brackets_the_middle(name):
     """E-22, E-28: the fast end is the peak roofline, the slow end is slower than the middle, whatever the switches."""
-    for used in (PROFILES[name], msgspec.structs.replace(PROFILES[name], compute_efficiency=0.2, memory_efficiency=0.99)):
+    for used in (
+        PROFILES[name],
+        msgspec.structs.replace(PROFILES[name], compute_efficiency=0.2, memory_efficiency=0.99),
+    ):
         rates = rates_of(used)
         assert (rates["low"].compute, rates["low"].memory, rates["low"].link) == (1.0, 1.0, 1.0)
         assert (rates["low"].launch_time, rates["low"].pass_time, rates["low"].tiles) == (0.0, 0.0, False)
