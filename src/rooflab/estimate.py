@@ -251,8 +251,9 @@ def estimate(
 
     Scalars: a refused layout or one that does not fit has no figures (requirement B-040; `ignore_memory` lifts the second),
     and one-token answers have no TPOT (B-051). Arrays: everything is computed, `feasible` and `fits` say what to trust,
-    and neither band nor operator detail is kept.
+    and neither band nor operator detail is kept. Raises InputError for degrees and sizes that are no counts.
     """
+    fits.check_numbers(layout, work.batch, work.prompt, work.output, work.cached)
     scene = Scene(model=model, precision=precision, layout=layout, system=system, profile=profile, pricer=pricer)
     shape = _shape(layout, work, system)
     if shape is not None:

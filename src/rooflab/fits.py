@@ -6,6 +6,7 @@ an assumption for workspace and reserve, as the profile says.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from rooflab import graph, num
 from rooflab.model import Attention, Dense, LatentAttention, Model, MoE, Recurrent
 from rooflab.profiles import Profile
 from rooflab.system import System
-from rooflab.units import Bytes
+from rooflab.units import Bytes, InputError
 from rooflab.work import Layout, Op, Precision, Step, size_of
 
 Number = Any
@@ -23,6 +24,9 @@ ENGINE_CHUNK = 8192.0
 """Tokens an engine processes at once at most when it sizes its activation memory (assumed)."""
 SHARDED_CHUNK = 4096.0
 """The same in the sharded model (requirement D-053)."""
+
+DEGREES = ("tp", "pp", "cp", "dp", "ep", "attention_dp", "microbatches")
+"""The numbers of a layout."""
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -37,18 +41,43 @@ def _whole(a: Number, b: Number) -> Number:
     return a % b == 0
 
 
+def _counts(degree: Number) -> Number:
+    """True where a degree is a whole number of at least 1 (NaN is not)."""
+    return (degree >= 1) & (degree % 1 == 0)
+
+
+def _mended(layout: Layout) -> Layout:
+    """The layout with 1 in the place of every degree that is none, so that the other rules can be evaluated."""
+    degrees = {axis: getattr(layout, axis) for axis in DEGREES}
+    return msgspec.structs.replace(layout, **{axis: num.where(_counts(x), x, 1) for axis, x in degrees.items()})
+
+
+def check_numbers(layout: Layout, batch: Number, prompt: Number, output: Number, cached: Number) -> None:
+    """Refuses what no formula can be evaluated for: degrees below 1 or broken, empty requests, NaN (requirement F-02).
+
+    Raises InputError naming the number.
+    """
+    for axis in DEGREES:
+        if not num.all_true(_counts(getattr(layout, axis))):
+            raise InputError(f"{axis}: {_shown(layout, axis)} is not a whole number of at least 1")
+    for name, value in (("batch", batch), ("prompt", prompt), ("output", output)):
+        if not num.all_true((value >= 1) & (value < math.inf)):
+            raise InputError(f"{name}: {_shown_value(value)} must be at least 1 and finite")
+    if not num.all_true((cached >= 0) & (cached < prompt)):
+        raise InputError(f"cached: {_shown_value(cached)} must be at least 0 and below prompt ({_shown_value(prompt)})")
+
+
 def layout_rules(model: Model, layout: Layout, system: System | None, profile: Profile) -> list[Rule]:
     """Everything a layout must satisfy for this model, system and profile; degrees may be arrays.
 
     Requirements B-060, D-908, F-02.
     """
     rules = [
-        Rule(
-            num.minimum(getattr(layout, axis), 1) >= 1,
-            f"{axis} must be at least 1",
-        )
-        for axis in ("tp", "pp", "cp", "dp", "ep", "attention_dp", "microbatches")
+        Rule(_counts(getattr(layout, axis)), f"{axis}={_shown(layout, axis)} must be a whole number of at least 1")
+        for axis in DEGREES
     ]
+    if not all(num.all_true(rule.holds) for rule in rules):
+        layout = _mended(layout)
     for axis in ("tp", "pp", "cp", "dp", "ep", "attention_dp"):
         if axis not in profile.axes:
             holds = getattr(layout, axis) == 1
