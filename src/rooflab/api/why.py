@@ -11,8 +11,10 @@ from typing import Any
 
 from rooflab import catalog, explain, fits, graph, price
 from rooflab import estimate as est
+from rooflab.api import derived
 from rooflab.api.answers import basis_of, header, run, scene_of
 from rooflab.api.asks import ExplainAsk, ExplainReport, Line
+from rooflab.api.detail import steps_of
 from rooflab.api.resolve import Setting, setting_of, workload_of
 from rooflab.estimate import Estimate, Workload
 from rooflab.graph import formulas as f
@@ -79,6 +81,10 @@ def answer_explain(ask: ExplainAsk) -> ExplainReport:
         "kv": _kv,
         "weights": _weights,
         "workspace": _workspace,
+        "memory": _memory,
+        "throughput_per_device": _per_device,
+        "tokens_per_second_per_user": _per_user,
+        "bandwidth_share": _bandwidth_share,
     }
     basis = "roofline"
     if ask.op in subjects:
@@ -107,21 +113,24 @@ def _refs(lines: list[Line]) -> dict[str, str]:
     return {key: known[key].get("title", "") for key in sorted(named) if key in known}
 
 
-def _step(ask: ExplainAsk) -> Step:
-    """The single step an operator is explained in."""
+def _step(ask: ExplainAsk, setting: Setting) -> Step:
+    """The single step an operator is explained in: one of its own where a context is given, else that behind TTFT or TPOT."""
+    if ask.context is not None and ask.phase == "prefill":
+        new = ask.context - ask.cached
+        return Step(prefill_sequences=ask.batch, prefill_tokens=new, prefill_context=ask.cached)
+    if ask.context is not None:
+        return Step(decode_sequences=ask.batch, decode_context=ask.context)
+    work, _ = workload_of(ask, setting.model)
     if ask.phase == "prefill":
-        return Step(
-            prefill_sequences=ask.batch,
-            prefill_tokens=(ask.context or ask.prompt) - ask.cached,
-            prefill_context=ask.cached,
-        )
-    return Step(decode_sequences=ask.batch, decode_context=ask.context or ask.prompt + 1)
+        return est.prefill_step(work, setting.layout)
+    context, _ = est.decode_contexts(setting.model, work, setting.profile)[-1]
+    return est.decode_step(work, setting.layout, context)
 
 
 def _find(ask: ExplainAsk, setting: Setting, subjects: list[str]) -> Priced:
     """The operator of that name in the ask's step."""
     scene, rates = scene_of(setting), rates_of(setting.profile, setting.system.device.launch_time)
-    step = scene.time(scene.operators(_step(ask)), rates["mid"], detail=True)
+    step = scene.time(scene.operators(_step(ask, setting)), rates["mid"], detail=True)
     for item in step.priced:
         if item.name == ask.op and item.op is not None:
             return item
@@ -226,13 +235,13 @@ def _tpot(ask: ExplainAsk, setting: Setting) -> list[Line]:
     for context, weight in est.decode_contexts(setting.model, work, setting.profile):
         step = Step(decode_sequences=sequences, decode_context=context)
         priced = scene.time(scene.operators(step), rates["mid"], detail=True)
-        text = f"step at {context:,.1f} tokens of context, {weight:.1%} of the steps"
-        lines.append(total(f"step_{context:g}", _by_operator(priced.priced), "s", text, "every operator of the step"))
-        shares[f"{weight:.4g} × step_{context:g}"] = priced.time * weight
+        text, name = f"step at {context:,.1f} tokens of context, {weight:.1%} of the steps", f"step_{context:.12g}"
+        lines.append(total(name, _by_operator(priced.priced), "s", text, "every operator of the step"))
+        shares[f"{weight:.4g} × {name}"] = priced.time * weight
     lines.append(
         total("tpot", shares, "s", "mean over the answer's growing context", "decode steps after the first token")
     )
-    if found.mid.tpot != lines[-1].value:
+    if setting.layout.microbatches > setting.layout.pp:
         arguments = (lines[-1].value, float(setting.layout.pp), float(setting.layout.microbatches))
         lines.append(line("tpot", est.pipeline_decode, arguments, "s"))
     return lines
@@ -287,20 +296,23 @@ def _kv(ask: ExplainAsk, setting: Setting) -> list[Line]:
     """Cache of the busiest device, block by block."""
     terms: dict[str, float] = {}
     lines: list[Line] = []
-    share = graph.stage_share(setting.model, setting.layout)
-    for number, cached in enumerate(
-        graph.cached_blocks(setting.model, setting.precision, setting.layout, _end(ask), ask.batch)
-    ):
+    model, precision, layout = setting.model, setting.precision, setting.layout
+    share = graph.stage_share(model, layout)
+    for number, cached in enumerate(graph.cached_blocks(model, precision, layout, _end(ask), ask.batch)):
         arguments = (cached.sequences, cached.tokens, cached.elements, cached.size)
         label = f"block_{number + 1}_{cached.what}"
         lines.append(line(label, f.cache_bytes, arguments, "byte"))
-        terms[f"{cached.layers:g} layers × {label}"] = lines[-1].value * cached.layers * share
-    if not lines:
-        return [
-            total("kv", {"none": 0.0}, "byte", "the model keeps no cache that grows", "recurrent state is constant")
-        ]
+        terms[f"{cached.layers * share:g} layers × {label}"] = lines[-1].value * cached.layers * share
+    if model.state_elements():
+        step = graph.cut(model, precision, layout, Step(decode_sequences=ask.batch, decode_context=_end(ask)))
+        elements = float(model.state_elements()) / layout.tp * share
+        lines.append(line("state", f.cache_bytes, (step.decode_sequences, 1.0, elements, step.state_size), "byte"))
+        terms["state"] = lines[-1].value
     means = "cache of all sequences at their full length on the busiest device"
-    return [*lines, total("kv", terms, "byte", means, "layers of one pipeline stage; recurrent state is apart")]
+    return [
+        *lines,
+        total("kv", terms, "byte", means, "layers of one pipeline stage; recurrent state of all its layers"),
+    ]
 
 
 def _end(ask: ExplainAsk) -> float:
@@ -309,34 +321,72 @@ def _end(ask: ExplainAsk) -> float:
 
 def _weights(ask: ExplainAsk, setting: Setting) -> list[Line]:
     """Weights of the busiest device, operator by operator."""
-    scene = scene_of(setting)
-    operators = scene.operators(Step(decode_sequences=ask.batch, decode_context=_end(ask)))
-    if setting.profile.counting == "weights":
-        operators = graph.operators(
-            setting.model, setting.precision, setting.layout, Step(decode_sequences=1, decode_context=1)
-        )
-    whole = float(fits.weights_per_device(setting.model, setting.layout, operators))
-    terms = {op.name: float(op.resident_bytes * op.count) for op in operators if op.resident_bytes}
-    if not math.isclose(math.fsum(terms.values()), whole, rel_tol=1e-12):
-        terms = {"layers and table of one pipeline stage": whole}
+    used, step = setting.profile, Step(decode_sequences=ask.batch, decode_context=_end(ask))
+    grain = (
+        {"counting": "kernels"} if used.counting == "weights" else {"counting": used.counting, "outside": used.outside}
+    )
+    operators = graph.operators(setting.model, setting.precision, setting.layout, step, **grain)
+    share = graph.stage_share(setting.model, setting.layout)
+    held = [(op, float(op.resident_bytes * op.count)) for op in operators if op.resident_bytes]
+    terms = {op.name: size * share for op, size in held if op.part not in ("embedding", "head")}
+    ends = [{op.name: size for op, size in held if op.part == part} for part in ("embedding", "head")]
+    if setting.layout.pp > 1:  # table and head sit on different stages: the busiest has the larger
+        ends = [max(ends, key=lambda end: math.fsum(end.values()))]
+    for end in ends:
+        terms.update(end)
     means = "weights resident on the busiest device"
-    return [
-        total(
-            "weights",
-            terms,
-            "byte",
-            means,
-            "every tensor in its own format, scales included; routed experts all resident",
-        )
-    ]
+    counts = "every tensor in its own format, scales included; routed experts all resident"
+    return [total("weights", terms, "byte", means, counts)]
 
 
 def _workspace(ask: ExplainAsk, setting: Setting) -> list[Line]:
+    """Activation memory by the profile's rule."""
+    parts = fits.workspace_parts(
+        setting.model,
+        setting.precision,
+        setting.layout,
+        setting.profile,
+        float(ask.batch),
+        float(ask.prompt),
+        "prefill",
+    )
+    lines = [line(part.quantity, part.formula, part.arguments, "byte") for part in parts]
+    if len(lines) == 1:
+        return lines
+    terms = {each.quantity: each.value for each in lines}
+    means = f"activation memory by the {setting.profile.name} profile's rule"
+    return [*lines, total("workspace", terms, "byte", means, "an assumption, not an allocator")]
+
+
+def _memory(ask: ExplainAsk, setting: Setting) -> list[Line]:
     memory = _estimate(ask, setting)[0].memory
-    means = f"activation memory by the {setting.profile.name} profile's rule (requirements B-027, D-053)"
-    return [
-        total("workspace", {"workspace": float(memory.workspace)}, "byte", means, "an assumption, not an allocator")
-    ]
+    kinds = ("weights", "kv", "workspace", "reserve")
+    terms = {name: float(getattr(memory, name)) for name in kinds}
+    means = f"bytes on the busiest device, of {explain.figure(float(memory.capacity))}"
+    return [total("memory", terms, "byte", means, "paging, fragmentation and quantisation buffers are left out")]
+
+
+def _per_device(ask: ExplainAsk, setting: Setting) -> list[Line]:
+    lines = _throughput(ask, setting)
+    arguments = (lines[-1].value, float(setting.layout.devices()))
+    return [*lines, line("throughput_per_device", derived.per_device, arguments, "token/s")]
+
+
+def _per_user(ask: ExplainAsk, setting: Setting) -> list[Line]:
+    lines = _tpot(ask, setting)
+    return [*lines, line("tokens_per_second_per_user", derived.per_user, (lines[-1].value,), "token/s")]
+
+
+def _bandwidth_share(ask: ExplainAsk, setting: Setting) -> list[Line]:
+    found, work = _estimate(ask, setting)
+    steps = steps_of(setting, found, work)
+    step = steps.get("decode_step") or steps.get("prefill_step")
+    if step is None:
+        return []
+    moved = {op.name: op.bytes for op in sorted(step.ops, key=lambda op: -op.bytes)}
+    first = total("moved", moved, "byte", "bytes the step moves on one device", "every operator of the step")
+    arguments = (first.value, step.time, step.roofs.memory_bandwidth)
+    return [first, line("bandwidth_share", derived.bandwidth_share, arguments, "1")]
 
 
 __all__ = ["answer_explain", "basis_of"]
