@@ -27,6 +27,8 @@ class Indexer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Width of the vector its query projection reads (the query latent, or the hidden size)."""
     owns_keys: bool = True
     """False where the layer reuses another layer's selection and so caches no index keys and has no weights."""
+    weighted: bool = True
+    """True where a projection of the hidden vector weighs the heads' scores."""
     other_params: int = 0
     """Norms and biases beside the projections."""
 
@@ -34,7 +36,7 @@ class Indexer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Weights multiplied per token: query, key and head-weight projections."""
         if not self.owns_keys:
             return 0
-        return self.query_width * self.heads * self.head_dim + hidden * (self.head_dim + self.heads)
+        return self.query_width * self.heads * self.head_dim + hidden * (self.head_dim + (self.heads if self.weighted else 0))
 
     def params(self, hidden: int) -> int:
         return self.matmul_params(hidden) + (self.other_params if self.owns_keys else 0)

@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 
-from rooflab.hf.attention import HIDDEN, latent, norm_params, softmax, switch
+from rooflab.hf.attention import HIDDEN, head_dim_of, latent, norm_params, softmax, switch
 from rooflab.hf.families import Facts
 from rooflab.hf.feedforward import feed_forward, sparse_layers
 from rooflab.hf.keys import Keys
 from rooflab.hf.layers import Kind, kinds, layer_count
 from rooflab.hf.recurrent import recurrent
 from rooflab.model import Block, Mixer
+from rooflab.units import InputError
 
 VOCABULARY = ("vocab_size", "n_vocab", "padded_vocab_size")
 CONTEXT = (
@@ -36,16 +37,52 @@ def decoder(k: Keys, facts: Facts) -> Parts:
     """An ordinary decoder."""
     hidden = k.count(*HIDDEN, limit="hidden")
     layers = layer_count(k)
-    chosen = kinds(k, facts, layers)
-    sparse = sparse_layers(k, layers)
-    made: dict[tuple[Kind, bool], Block] = {}
-    for kind, experts in zip(chosen, sparse, strict=True):
-        if (kind, experts) not in made:
-            made[kind, experts] = block(k, facts, hidden, kind, experts)
-    return Parts(
-        hidden=hidden, vocab=vocabulary(k), layers=[made[key] for key in zip(chosen, sparse, strict=True)],
-        other=outside(k, facts, hidden),
-    )
+    made: dict[object, Block] = {}
+    chosen = []
+    for i, (kind, experts) in enumerate(zip(kinds(k, facts, layers), sparse_layers(k, layers), strict=True)):
+        own = layer_keys(k, i)
+        key = (kind, experts, None if own is k else repr(_changed(own, k)))
+        if key not in made:
+            made[key] = block(own, facts, hidden, kind, experts)
+        chosen.append(made[key])
+    return Parts(hidden=hidden, vocab=vocabulary(k), layers=chosen, other=outside(k, facts, hidden))
+
+
+PER_LAYER = (
+    "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size", "moe_intermediate_size", "num_experts_per_tok",
+    "num_experts", "sliding_window",
+)
+"""Sizes that some configs give as one value a layer."""
+
+
+def layer_keys(k: Keys, i: int) -> Keys:
+    """The keys as layer `i` sees them: lists with one value a layer, and overrides by layer."""
+    own: dict[str, Any] = {}
+    for key in PER_LAYER:
+        for name in (f"{key}_per_layer", key):
+            value = k.data.get(name)
+            if isinstance(value, list):
+                if i >= len(value):
+                    raise InputError(f"{k.name(name)} has {len(value)} entries, too few for layer {i}; correct the config")
+                own[key] = value[i]
+                break
+    section = k.data.get("per_layer_config")
+    if isinstance(section, dict):
+        for name in (str(i), f"{i:02d}", f"{i:03d}"):
+            if isinstance(section.get(name), dict):
+                own.update(section[name])
+    return renamed(k, **own) if own else k
+
+
+def _changed(own: Keys, k: Keys) -> list[tuple[str, Any]]:
+    return [(key, value) for key, value in own.data.items() if k.data.get(key) != value]
+
+
+def renamed(k: Keys, **values: object) -> Keys:
+    """The same section with some keys said in the usual vocabulary."""
+    other = Keys({**k.data, **values}, k.path, k.notes, k.nested)
+    other.model_type, other.extra_defaults, other.taken = k.model_type, k.extra_defaults, k.taken
+    return other
 
 
 def vocabulary(k: Keys) -> int:
@@ -69,7 +106,10 @@ def head_gate(k: Keys, facts: Facts, hidden: int, kind: Kind) -> int:
     """Projection of an output gate with one value a head."""
     if kind.name == "recurrent" or not switch(k, facts.head_gate):
         return 0
-    return hidden * k.count("num_attention_heads", limit="heads")
+    heads = k.count("num_attention_heads", limit="heads")
+    if facts.head_gate_wide and k.data.get(facts.head_gate_wide) not in (None, True, "per-head"):
+        return hidden * heads * head_dim_of(k, hidden, heads)
+    return hidden * heads
 
 
 def mixer(k: Keys, facts: Facts, hidden: int, kind: Kind) -> Mixer | None:
@@ -96,7 +136,7 @@ def merged(layers: list[Block]) -> tuple[Block, ...]:
     counts: dict[bytes, int] = {}
     first: dict[bytes, Block] = {}
     for layer in layers:
-        key = msgspec.msgpack.encode(layer)
+        key = msgspec.msgpack.encode(msgspec.structs.replace(layer, count=1))
         counts[key] = counts.get(key, 0) + layer.count
         first.setdefault(key, layer)
     return tuple(msgspec.structs.replace(first[key], count=counts[key]) for key in first)

@@ -94,6 +94,8 @@ def _linear_lists(k: Keys, layers: int) -> list[Kind]:
         return [FULL if i + 1 in full else RECURRENT for i in range(layers)]
     if k.has("attn_type_list"):
         return [FULL if x else RECURRENT for x in k.per_layer(layers, "attn_type_list")]
+    if k.model_type == "bamba" and not k.has("attn_layer_indices"):
+        return [RECURRENT] * layers
     for key in ("attn_layer_indices", "full_attn_idxs"):
         if k.has(key):
             full = {i for i in k.list(key) if isinstance(i, int)}

@@ -51,7 +51,9 @@ def quantization(outer: Keys, text: Keys, facts: Facts, layers: list[Block]) -> 
 def modules(facts: Facts, layers: list[Block]) -> list[Module]:
     """Names of the linear modules of every layer, as checkpoints call them."""
     named: list[Module] = []
-    for i, layer in enumerate(layers):
+    i = -1
+    for layer in layers:
+        i += 0 if layer.half else 1
         if layer.mixer is not None:
             path, leaves = facts.mixer_path, ("q_proj", "k_proj", "v_proj", "o_proj")
             if isinstance(layer.mixer, LatentAttention):

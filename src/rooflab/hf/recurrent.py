@@ -10,11 +10,13 @@ from rooflab.units import InputError
 
 def recurrent(k: Keys, hidden: int) -> Recurrent:
     """The linear mixer a config describes, recognised by the keys only that mixer has."""
-    if k.has("linear_attn_config") or k.has("linear_head_dim"):
+    if k.has("linear_attn_config") or k.find("linear_head_dim")[1]:
         return kda(k, hidden)
     if k.find("linear_num_value_heads")[1]:
         return gated_delta_net(k)
     if k.find("mamba_n_heads", "mamba_num_heads", "mamba_headdim", "mamba_head_dim")[1]:
+        return mamba2(k, hidden)
+    if k.find("num_heads")[1] and k.find("n_groups")[1]:
         return mamba2(k, hidden)
     if k.find("mamba_d_state", "state_size", "ssm_state_size")[1]:
         return mamba1(k, hidden)
@@ -49,7 +51,11 @@ def gated_delta_net(k: Keys) -> Recurrent:
 def kda(k: Keys, hidden: int) -> Recurrent:
     """Kimi delta attention: a decay per channel; its gates are low-rank, or full where the config has no rank."""
     inner = k.section("linear_attn_config")
-    if inner is not None:
+    if inner is None and k.model_type == "kimi_linear":
+        heads, dim = k.count("linear_num_heads", limit="heads"), k.count("linear_head_dim", limit="head")
+        kernel = k.count("linear_conv_kernel_dim", limit="small")
+        gates, low_rank = 2 * dim, 2 * dim * heads * dim
+    elif inner is not None:
         heads, dim = inner.count("num_heads", limit="heads"), inner.count("head_dim", limit="head")
         kernel = inner.count("short_conv_kernel_size", limit="small")
         gates, low_rank = 2 * dim, 2 * dim * heads * dim
@@ -74,7 +80,7 @@ def mamba1(k: Keys, hidden: int) -> Recurrent:
     rank = -(-hidden // 16) if rank in (None, "auto") else k.whole("mamba_dt_rank", rank, "hidden")
     other = inner * states + 2 * inner + inner * kernel  # A, D and the dt bias, convolution
     other += inner if k.flag("mamba_conv_bias", "use_conv_bias", default=True) else 0
-    if k.flag("mamba_proj_bias", "use_bias"):
+    if k.flag("mamba_proj_bias") or k.flag("use_bias"):
         other += 2 * inner + hidden
     return Recurrent(
         form="mamba", heads=inner, key_dim=states, value_dim=1, in_width=2 * inner, out_width=inner,
@@ -98,7 +104,7 @@ def mamba2(k: Keys, hidden: int) -> Recurrent:
     other = 3 * heads + channels * kernel  # A, D and the dt bias; convolution
     other += inner if k.flag("mamba_rms_norm", default=True) else 0
     other += channels if k.flag("mamba_conv_bias", "use_conv_bias", default=True) else 0
-    if k.flag("mamba_proj_bias", "use_bias"):
+    if k.flag("mamba_proj_bias") or k.flag("use_bias"):
         other += in_width + hidden
     return Recurrent(
         form="mamba2", heads=heads, key_dim=states, value_dim=dim, in_width=in_width, out_width=inner,

@@ -10,29 +10,23 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from rooflab.hf.attention import HEADS, HIDDEN, head_dim_of, kv_heads_of, norm_params, qk_norm_params, softmax, switch
-from rooflab.hf.decoder import Parts, block, decoder, outside, vocabulary
+from rooflab.hf.decoder import Parts, block, decoder, layer_keys, outside, renamed, vocabulary
 from rooflab.hf.families import Facts
 from rooflab.hf.feedforward import dense, dense_width, experts_of, moe, sparse_layers
 from rooflab.hf.keys import Keys
 from rooflab.hf.layers import FULL, Kind, kinds, layer_count
 from rooflab.hf.recurrent import recurrent
-from rooflab.model import Attention, Block, Dense, FeedForward, Indexer, MoE
+from rooflab.model import Attention, Block, Dense, FeedForward, Indexer, MoE, Recurrent
 from rooflab.units import InputError
 
 Builder = Callable[[Keys, Facts], Parts]
 
 
-def renamed(k: Keys, **values: object) -> Keys:
-    """The same section with some keys said in the usual vocabulary."""
-    other = Keys({**k.data, **values}, k.path, k.notes, k.nested)
-    other.model_type, other.extra_defaults, other.taken = k.model_type, k.extra_defaults, k.taken
-    return other
-
-
 def opt(k: Keys, facts: Facts) -> Parts:
     """OPT: the embedding may be narrower than the layers; post-norm models have no final norm."""
     final = k.flag("do_layer_norm_before", default=True) and not k.flag("_remove_final_layer_norm")
-    parts = decoder(k, replace(facts, final_norm=final))
+    norm = facts.norm if k.flag("layer_norm_elementwise_affine", default=True) else "none"
+    parts = decoder(k, replace(facts, final_norm=final, norm=norm))
     width = k.count("word_embed_proj_dim", limit="hidden", default=parts.hidden)
     if width != parts.hidden:
         parts.other += 2 * width * parts.hidden
@@ -97,14 +91,18 @@ def molmo(k: Keys, facts: Facts) -> Parts:
 
 def minimax_m3(k: Keys, facts: Facts) -> Parts:
     """MiniMax-M3: block-sparse layers carry an indexer of their own shape."""
-    parts = decoder(k, facts)
+    shared = 0 if k.has("n_shared_experts") else 1
+    parts = decoder(renamed(k, n_shared_experts=1) if shared else k, facts)
     section = k.section("sparse_attention_config")
-    if section is None:
-        return parts
-    sparse = section.per_layer(len(parts.layers), "sparse_attention_freq") or [1] * len(parts.layers)
-    heads, dim = section.count("sparse_num_index_heads", limit="heads"), section.count("sparse_index_dim", limit="head")
-    size = section.count("sparse_topk_blocks", limit="tokens") * section.count("sparse_block_size", limit="tokens")
-    index = Indexer(heads=heads, head_dim=dim, topk=size, query_width=parts.hidden, other_params=2 * dim - heads * parts.hidden)
+    if section is not None:
+        sparse = [bool(x) for x in section.per_layer(len(parts.layers), "sparse_attention_freq")] or [True] * len(parts.layers)
+        heads, dim = section.count("sparse_num_index_heads", limit="heads"), section.count("sparse_index_dim", limit="head")
+        size = section.count("sparse_topk_blocks", limit="tokens") * section.count("sparse_block_size", limit="tokens")
+    else:
+        sparse = [word == "minimax_m3_sparse" for word in k.per_layer(len(parts.layers), "layer_types")] or [False] * len(parts.layers)
+        heads, dim = k.count("index_n_heads", limit="heads"), k.count("index_head_dim", limit="head")
+        size = k.count("index_topk_blocks", limit="tokens") * k.count("index_block_size", limit="tokens")
+    index = Indexer(heads=heads, head_dim=dim, topk=size, query_width=parts.hidden, weighted=False, other_params=2 * dim)
     parts.layers = [
         replace(layer, mixer=replace(layer.mixer, indexer=index)) if on and isinstance(layer.mixer, Attention) else layer
         for layer, on in zip(parts.layers, sparse, strict=True)
@@ -151,7 +149,7 @@ def mllama(k: Keys, facts: Facts) -> Parts:
 def granite_hybrid(k: Keys, facts: Facts) -> Parts:
     """Granite 4: every layer has the shared network, with routed experts beside it or not."""
     hidden, layers = k.count(*HIDDEN, limit="hidden"), layer_count(k)
-    width = k.count("shared_intermediate_size")
+    width = k.count("shared_intermediate_size", low=0)
     routed = experts_of(k) > 0
     ffn: FeedForward = moe(k, facts, hidden) if routed else Dense(width=width)
     made = {kind: replace(block(k, facts, hidden, kind, routed), ffn=ffn) for kind in set(kinds(k, facts, layers))} if routed else {
@@ -167,7 +165,9 @@ def gemma4(k: Keys, facts: Facts) -> Parts:
     shared = k.count("num_kv_shared_layers", limit="layers", default=0, low=0)
     per_layer = k.count("hidden_size_per_layer_input", limit="hidden", default=0, low=0)
     chosen = kinds(k, facts, layers)
-    made = [_gemma4_layer(k, facts, hidden, kind, shared > 0 and i >= layers - shared) for i, kind in enumerate(chosen)]
+    made = [
+        _gemma4_layer(layer_keys(k, i), facts, hidden, kind, shared > 0 and i >= layers - shared) for i, kind in enumerate(chosen)
+    ]
     parts = Parts(hidden=hidden, vocab=vocabulary(k), layers=made, other=outside(k, facts, hidden))
     return with_per_layer_input(k, parts, per_layer) if per_layer else parts
 
@@ -177,8 +177,9 @@ def _gemma4_layer(k: Keys, facts: Facts, hidden: int, kind: Kind, shares: bool) 
     kv_heads, head_dim = kv_heads_of(k, heads), k.count("head_dim", limit="head")
     same = False
     if kind.name == "full":
-        head_dim = k.count("global_head_dim", limit="head", default=head_dim)
         same = k.flag("attention_k_eq_v")
+        if "per_layer_config" not in k.data:
+            head_dim = k.count("global_head_dim", limit="head", default=512)
         if same:
             kv_heads = k.count("num_global_key_value_heads", limit="heads", default=kv_heads)
     norm = qk_norm_params(k, facts, (heads, kv_heads, head_dim), keys_too=not shares)
@@ -232,7 +233,8 @@ def gemma3n(k: Keys, facts: Facts) -> Parts:
         mixer = softmax(k, facts, hidden, kind.name, kind.window)
         if shares:
             norm = qk_norm_params(k, facts, (mixer.heads, mixer.kv_heads, mixer.head_dim), keys_too=False)
-            mixer = replace(mixer, shares_kv=True, other_params=norm)
+            bias = mixer.heads * mixer.head_dim + hidden if switch(k, facts.qkv_bias) else 0
+            mixer = replace(mixer, shares_kv=True, other_params=norm + bias)
         made.append(Block(
             count=1, mixer=mixer, ffn=Dense(width=k.whole("intermediate_size", widths[i])),
             norm_params=(facts.norms + 2) * hidden,  # with the router's and the low-rank residual's
@@ -288,7 +290,9 @@ def nemotron_layer(k: Keys, facts: Facts, hidden: int, word: str) -> Block:
         ffn = dense(k, facts, hidden, dense_width(k, hidden, facts))
     else:
         latent = k.count("moe_latent_size", limit="hidden", default=0, low=0)
-        ffn = replace(moe(k, facts, hidden), latent=latent)
+        routed = moe(renamed(k, n_shared_experts=1), facts, hidden)  # one shared network, whatever the count says
+        bias = latent + hidden if latent and switch(k, facts.ffn_bias) else 0
+        ffn = replace(routed, latent=latent, other_params=routed.other_params + bias)
     return Block(count=1, mixer=mixer, ffn=ffn, norm_params=hidden)
 
 
@@ -313,7 +317,7 @@ def doge(k: Keys, facts: Facts) -> Parts:
     """Doge: residual weights, and a dynamic mask from a projection of the values."""
     if k.flag("is_moe"):
         raise InputError("doge with is_moe = true (cross-domain experts) is not known; only its dense form is estimated")
-    parts = decoder(k, facts)
+    parts = decoder(renamed(k, num_experts=None), facts)
     kv_heads = kv_heads_of(k, k.count(*HEADS, limit="heads"))
     width = kv_heads * head_dim_of(k, parts.hidden, k.count(*HEADS, limit="heads"))
     bias = kv_heads if k.flag("attention_bias") else 0
@@ -330,19 +334,23 @@ def lfm2(k: Keys, facts: Facts) -> Parts:
         width = int(k.number("block_ffn_dim_multiplier", 1.0, 0.01, 64.0) * int(2 * width / 3))
         multiple = k.count("block_multiple_of", limit="width", default=256)
         width = multiple * -(-width // multiple)
-    return decoder(renamed(k, intermediate_size=width), facts)
+    norms = 4 if k.flag("use_sandwich_norm") else 2
+    return decoder(renamed(k, intermediate_size=width), replace(facts, norms=norms))
 
 
 def mimo_v2(k: Keys, facts: Facts) -> Parts:
-    """MiMo V2: windowed layers have their own heads, and sinks."""
+    """MiMo V2: windowed layers have twice the key/value heads unless the file says, and sinks."""
+    if not k.has("swa_num_key_value_heads"):
+        k = renamed(k, swa_num_key_value_heads=2 * k.count("num_key_value_heads", limit="heads"))
+    if not k.has("layer_types", "hybrid_layer_pattern"):
+        layers = layer_count(k)
+        k = renamed(k, hybrid_layer_pattern=[0 if i == 0 or (i + 1) % 6 == 0 else 1 for i in range(layers)])
     parts = decoder(k, facts)
-    key = {"sliding": "add_swa_attention_sink_bias", "full": "add_full_attention_sink_bias"}
-    parts.layers = [
-        replace(layer, mixer=replace(layer.mixer, other_params=layer.mixer.other_params + layer.mixer.heads))
-        if isinstance(layer.mixer, Attention)
-        and k.flag(key["sliding" if layer.mixer.window else "full"], default=bool(layer.mixer.window)) else layer
-        for layer in parts.layers
-    ]
+    for i, layer in enumerate(parts.layers):
+        key = "add_swa_attention_sink_bias" if layer.mixer.window else "add_full_attention_sink_bias"
+        if k.flag(key, default=bool(layer.mixer.window)):
+            mixer = replace(layer.mixer, other_params=layer.mixer.other_params + layer.mixer.heads)
+            parts.layers[i] = replace(layer, mixer=mixer)
     return parts
 
 
@@ -350,9 +358,12 @@ def falcon_h1(k: Keys, facts: Facts) -> Parts:
     """Falcon H1: attention and a state space read the same input side by side in every layer."""
     inner = k.count("mamba_d_ssm", limit="width", default=0, low=0)
     heads = k.count("mamba_n_heads", limit="heads")
-    state = recurrent(renamed(k, mamba_d_head=inner // heads) if inner else k, k.count(*HIDDEN, limit="hidden"))
-    parts = decoder(k, replace(facts, out_bias="attention_bias"))
-    beside = Block(count=1, mixer=state, ffn=None, parallel=True, half=True)
+    hidden = k.count(*HIDDEN, limit="hidden")
+    state = recurrent(renamed(k, mamba_d_head=inner // heads if inner else None, mamba_proj_bias=False), hidden)
+    bias = state.in_width if k.flag("mamba_proj_bias") else 0
+    bias += hidden if k.flag("projectors_bias") else 0
+    parts = decoder(k, facts)
+    beside = Block(count=1, mixer=replace(state, other_params=state.other_params + bias), ffn=None, parallel=True, half=True)
     parts.layers = [each for layer in parts.layers for each in (layer, beside)]
     return parts
 
@@ -363,10 +374,132 @@ def cohere2_moe(k: Keys, facts: Facts) -> Parts:
     return decoder(renamed(k, dense_intermediate_size=width), facts)
 
 
+def stablelm(k: Keys, facts: Facts) -> Parts:
+    """StableLM: parallel layers have one norm."""
+    return decoder(k, replace(facts, norms=1 if k.flag("use_parallel_residual") else 2))
+
+
+def hyperclovax(k: Keys, facts: Facts) -> Parts:
+    """HyperCLOVA X: norms after attention and feed-forward too, if switched on."""
+    return decoder(k, replace(facts, norms=4 if k.flag("use_post_norm") else 2))
+
+
+def hunyuan_moe(k: Keys, facts: Facts) -> Parts:
+    """Hunyuan with experts: a shared network beside them; some sizes are lists of one value a layer."""
+    single = {}
+    for key in ("moe_topk", "num_shared_expert", "moe_intermediate_size"):
+        value = k.data.get(key)
+        if isinstance(value, list) and value:
+            if any(each != value[0] for each in value):
+                raise InputError(f"{k.name(key)} differs between layers, which is not known here; give one value")
+            single[key] = value[0]
+    if k.count("num_experts", limit="experts", default=1) <= 1:
+        return decoder(renamed(k, num_experts=None, **single), facts)
+    shared = single.get("num_shared_expert", k.data.get("num_shared_expert")) or 1
+    return decoder(renamed(k, **{**single, "num_shared_expert": shared}), facts)
+
+
+def longcat(k: Keys, facts: Facts) -> Parts:
+    """LongCat-Flash: a layer is two attentions and two dense networks, with experts on a shortcut; some experts do nothing."""
+    hidden, layers = k.count(*HIDDEN, limit="hidden"), layer_count(k)
+    own = replace(block(k, facts, hidden, FULL, False), half=False)
+    second = replace(own, half=True)
+    idle = k.count("zero_expert_num", limit="experts", default=0, low=0)
+    experts = moe(renamed(k, moe_intermediate_size=k.count("expert_ffn_hidden_size", "moe_intermediate_size")), facts, hidden)
+    bias = experts.experts + idle if k.flag("router_bias") else 0
+    experts = replace(experts, router_other_params=idle * hidden + bias)
+    if idle:
+        k.note(f"{idle} of the router's choices do nothing: a token passes fewer than the {experts.topk} experts counted here")
+    shortcut = Block(count=1, mixer=None, ffn=experts, half=True)
+    return Parts(
+        hidden=hidden, vocab=vocabulary(k), layers=[each for _ in range(layers) for each in (own, second, shortcut)],
+        other=outside(k, facts, hidden),
+    )
+
+
+def jetmoe(k: Keys, facts: Facts) -> Parts:
+    """JetMoE: query and output projections are experts too, as many heads active as experts chosen."""
+    hidden = k.count(*HIDDEN, limit="hidden")
+    experts, topk = k.count("num_local_experts", limit="experts"), k.count("num_experts_per_tok", limit="experts")
+    kv_heads, dim = k.count("num_key_value_heads", limit="heads"), k.count("kv_channels", limit="head")
+    parts = decoder(renamed(k, num_attention_heads=kv_heads * topk), facts)
+    idle = MoE(experts=experts - topk, topk=0, width=kv_heads * dim, gated=False) if experts > topk else None
+    beside = Block(count=1, mixer=None, ffn=idle, other_params=hidden * topk if idle else hidden * experts, half=True)
+    parts.layers = [each for layer in parts.layers for each in (replace(layer, other_params=2 * hidden), beside)]
+    return parts
+
+
+def rwkv(k: Keys, facts: Facts) -> Parts:
+    """RWKV 4: a recurrence per channel, and a channel mix with a gate as wide as the hidden size."""
+    hidden, layers = k.count(*HIDDEN, limit="hidden"), layer_count(k)
+    inner = k.count("attention_hidden_size", limit="hidden", default=hidden)
+    width = k.count("intermediate_size", default=4 * hidden)
+    mixer = Recurrent(
+        form="rwkv", heads=inner, key_dim=1, value_dim=3, in_width=3 * inner, out_width=inner, conv_channels=2 * hidden,
+        conv_kernel=1, chunk=1, other_params=2 * inner + 3 * hidden,
+    )
+    ffn = Dense(width=width, gated=False, other_params=2 * hidden)
+    one = Block(count=1, mixer=mixer, ffn=ffn, norm_params=4 * hidden, extra_matmul_params=hidden * hidden)
+    return Parts(hidden=hidden, vocab=vocabulary(k), layers=[one] * layers, other=4 * hidden)
+
+
+def xlstm(k: Keys, facts: Facts) -> Parts:
+    """xLSTM 7B: matrix-memory cells with exponential gates."""
+    hidden, layers = k.count(*HIDDEN, limit="hidden"), layer_count(k)
+    heads = k.count("num_heads", limit="heads")
+    keys = int(hidden * k.number("qk_dim_factor", 0.5, 0.001, 64.0))
+    values = int(hidden * k.number("v_dim_factor", 1.0, 0.001, 64.0))
+    multiple = k.count("ffn_round_up_to_multiple_of", limit="width", default=64)
+    width = multiple * int((hidden * k.number("ffn_proj_factor", 2.667, 0.01, 64.0) + multiple - 1) // multiple)
+    bias = k.flag("use_bias")
+    in_width = 2 * keys + 2 * values + 2 * heads
+    other = 2 * heads + values + (2 * keys + 3 * values + hidden if bias else 0)
+    mixer = Recurrent(
+        form="mlstm", heads=heads, key_dim=keys // heads, value_dim=values // heads, in_width=in_width, out_width=values,
+        conv_channels=keys + heads, conv_kernel=1, chunk=k.count("chunk_size", limit="width", default=64), other_params=other,
+    )
+    ffn = Dense(width=width, other_params=2 * width + hidden if bias else 0)
+    one = Block(count=1, mixer=mixer, ffn=ffn, norm_params=2 * hidden * (2 if bias else 1))
+    return Parts(hidden=hidden, vocab=vocabulary(k), layers=[one] * layers, other=hidden)
+
+
+def zamba(k: Keys, facts: Facts) -> Parts:
+    """Zamba 1 and 2: state spaces, and one or a few shared transformer layers that read the embedding beside the stream."""
+    hidden, layers = k.count(*HIDDEN, limit="hidden"), layer_count(k)
+    chosen = kinds(k, facts, layers)
+    hybrid = sum(kind.name == "hybrid" for kind in chosen)  # int
+    plain = Block(count=1, mixer=recurrent(k, hidden), ffn=None, norm_params=hidden)
+    made = [replace(plain, extra_matmul_params=hidden * hidden) if kind.name == "hybrid" else plain for kind in chosen]
+    if hybrid:
+        made += _zamba_shared(k, hidden, hybrid)
+    return Parts(hidden=hidden, vocab=vocabulary(k), layers=made, other=outside(k, facts, hidden))
+
+
+def _zamba_shared(k: Keys, hidden: int, hybrid: int) -> list[Block]:
+    """The shared layers, and the low-rank adapters that each use of them has to itself."""
+    heads = k.count(*HEADS, limit="heads")
+    dim = k.count("attention_head_dim", limit="head", default=2 * hidden // heads)
+    kv_heads = k.count("num_key_value_heads", limit="heads", default=heads)
+    mixer = Attention(heads=heads, kv_heads=kv_heads, head_dim=dim, value_dim=dim, input_width=2 * hidden)
+    width = k.count("intermediate_size", default=4 * hidden)
+    bias = 2 * width + hidden if k.flag("add_bias_linear") else 0
+    shared = Block(
+        count=hybrid, mixer=mixer, ffn=Dense(width=width, other_params=bias), norm_params=3 * hidden, half=True,
+        stored=min(hybrid, k.count("num_mem_blocks", limit="small", default=1)),
+    )
+    rank = k.count("adapter_rank", limit="hidden", default=0, low=0) if k.model_type == "zamba2" else 0
+    adapters = rank * (hidden + 2 * width) + (3 * rank * 4 * hidden if k.flag("use_shared_attention_adapter") else 0)
+    if not adapters:
+        return [shared]
+    return [shared, Block(count=hybrid, mixer=None, ffn=None, extra_matmul_params=adapters, half=True)]
+
+
 BUILDERS: dict[str, Builder] = {
     "": decoder, "opt": opt, "mpt": mpt, "dbrx": dbrx, "falcon": falcon, "qwen": qwen, "chatglm": chatglm, "molmo": molmo,
     "minimax_m3": minimax_m3, "llama4": llama4, "step3": step3, "mllama": mllama, "granite_hybrid": granite_hybrid,
     "gemma3n": gemma3n, "gemma4": gemma4, "nemotron_h": nemotron_h,
     "mamba": mamba, "diffllama": diffllama, "doge": doge, "lfm2": lfm2, "mimo_v2": mimo_v2, "falcon_h1": falcon_h1,
     "cohere2_moe": cohere2_moe,
+    "stablelm": stablelm, "hyperclovax": hyperclovax, "hunyuan_moe": hunyuan_moe, "longcat": longcat, "jetmoe": jetmoe,
+    "rwkv": rwkv, "xlstm": xlstm, "zamba": zamba,
 }  # fmt: skip

@@ -126,9 +126,13 @@ def guess(k: Keys) -> Facts:
 
 def is_tied(outer: Keys, text: Keys, facts: Facts) -> bool:
     """Whether head and table are one; the language model's own word first, then the outer config's."""
-    for k in (text, outer):
-        if k.data.get("tie_word_embeddings") is not None:
-            return k.flag("tie_word_embeddings")
+    said = [k.flag("tie_word_embeddings") for k in (text, outer) if k.data.get("tie_word_embeddings") is not None]
+    if len(said) > 1 and said[0] != said[1]:
+        newer = outer.text("transformers_version")[:1].isdigit() and int(outer.text("transformers_version").split(".")[0]) >= 5
+        outer.note(f"tie_word_embeddings differs between the sections; taken from the {'outer' if newer else 'inner'} one")
+        return said[1] if newer else said[0]
+    if said:
+        return said[0]
     return text.flag("tie_word_embeddings", default=facts.tied)
 
 
