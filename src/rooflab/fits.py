@@ -13,18 +13,17 @@ from typing import Any
 import msgspec
 
 from rooflab import graph, num
-from rooflab.model import Attention, Dense, LatentAttention, Model, MoE, Recurrent
+from rooflab.model import Attention, Block, Dense, LatentAttention, Model, MoE, Recurrent
 from rooflab.profiles import Profile
 from rooflab.system import System
 from rooflab.units import Bytes, InputError
-from rooflab.work import Layout, Op, Precision, Step, size_of
+from rooflab.work import Layout, Op, Precision, Reason, Step, size_of
 
 Number = Any
 ENGINE_CHUNK = 8192.0
 """Tokens an engine processes at once at most when it sizes its activation memory (assumed)."""
 SHARDED_CHUNK = 4096.0
 """The same in the sharded model (requirement D-053)."""
-
 DEGREES = ("tp", "pp", "cp", "dp", "ep", "attention_dp", "microbatches")
 """The numbers of a layout."""
 
@@ -112,9 +111,20 @@ def _head_rules(model: Model, layout: Layout, profile: Profile) -> list[Rule]:
             kv = mixer.kv_heads
             even = _whole(kv, tp) if profile.dense_only else (_whole(kv, tp) | _whole(tp, kv))
             rules.append(Rule(even, f"tp={shown} does not divide the {kv} KV heads evenly"))
-        elif profile.dense_only and mixer is not None:
-            rules.append(Rule(False, f"the {profile.name} profile covers dense softmax attention only; use operator"))
+    if profile.dense_only:
+        covered = all(_plain_block(block, model.max_context) for block in model.blocks)
+        only = f"the {profile.name} profile covers dense layers with full softmax attention only; use operator"
+        rules.append(Rule(covered, only))
     return rules
+
+
+def _plain_block(block: Block, longest: int) -> bool:
+    """Whether a layer is softmax attention over all tokens, with a cache of its own, and a dense feed-forward (B-090)."""
+    mixer = block.mixer
+    if not isinstance(mixer, Attention) or not isinstance(block.ffn, Dense):
+        return False
+    windowed = bool(mixer.window) and (mixer.window < longest or not longest)
+    return not (windowed or mixer.indexer or mixer.cross or mixer.shares_kv)
 
 
 def _width_rules(model: Model, layout: Layout) -> list[Rule]:
@@ -220,37 +230,78 @@ def _activation_width(model: Model, layout: Layout, precision: Precision) -> Num
     return 2.0 * model.hidden + widest
 
 
-def workspace_bytes(
+def live_activations(tokens: Number, chunk: Number, width: Number, size: Number) -> Number:
+    """Bytes of the widest layer's activations for the tokens an engine handles at once.
+
+    Counts: two hidden vectors, projections and feed-forward of one layer; at most one chunk of tokens.
+    Source: requirement D-053.
+    Holds: an assumption, not an allocator; layers reuse the same memory.
+    """
+    return size * num.minimum(tokens, chunk) * width
+
+
+def logits(rows: Number, chunk: Number, vocab: Number, size: Number) -> Number:
+    """Bytes of the output head's scores, in 32 bit, for the sequences that produce a token.
+
+    Counts: one row a sequence, at most one chunk of them.
+    Source: requirement D-053.
+    Holds: an assumption, not an allocator; sampling buffers are left out.
+    """
+    return num.minimum(rows, chunk) * vocab * size
+
+
+def eight_buffers(batch: Number, prompt: Number, width: Number, ranks: Number) -> Number:
+    """Bytes of eight 16-bit buffers over all prompt tokens, evenly divided.
+
+    Counts: 8 × batch × prompt × width × 2 bytes.
+    Source: requirement B-027.
+    Holds: the two-stage calculator.
+    """
+    return 8.0 * batch * prompt * width * 2.0 / ranks
+
+
+def workspace_parts(
     model: Model, precision: Precision, layout: Layout, profile: Profile, batch: Number, prompt: Number, phase: str
-) -> Number:
-    """Activation memory beside weights and cache, by the profile's rule (requirements B-027, D-053).
+) -> list[Reason]:
+    """The formulas whose values add up to the activation memory, by the profile's rule (requirements B-027, D-053).
 
     phase: prefill (batch × prompt tokens at once, at most one chunk) or decode (one token per sequence).
     """
     share = num.ceil_div(batch, layout.attention_dp)
     tokens = share * (num.ceil_div(prompt, layout.cp) if phase == "prefill" else 1.0)
-    act = size_of(precision.activation)
     if profile.workspace == "eight_buffers":
-        width = max(
-            (b.mixer.heads * b.mixer.head_dim for b in model.blocks if isinstance(b.mixer, Attention)),
-            default=model.hidden,
-        )
-        return 8.0 * batch * prompt * width * 2.0 / layout.tp
+        widths = [b.mixer.heads * b.mixer.head_dim for b in model.blocks if isinstance(b.mixer, Attention)]
+        width = max(widths, default=model.hidden)
+        return [Reason("workspace", eight_buffers, (batch, prompt, width, layout.tp))]
     chunk = ENGINE_CHUNK if profile.workspace == "engine" else SHARDED_CHUNK
-    live = act * num.minimum(tokens, chunk) * _activation_width(model, layout, precision)
+    width = _activation_width(model, layout, precision)
+    live = Reason("activations", live_activations, (tokens, chunk, width, size_of(precision.activation)))
     if profile.workspace == "engine":
-        return live + num.minimum(share, chunk) * (model.vocab / layout.tp) * size_of("fp32")
-    return live + _ring_buffers(model, precision, layout, share, prompt, phase)
+        return [live, Reason("logits", logits, (share, chunk, model.vocab / layout.tp, size_of("fp32")))]
+    if phase != "prefill" or graph.is_one(layout.cp):
+        return [live]
+    local = graph.kv_bytes_per_device(model, precision, layout, prompt, share) / graph.stage_share(model, layout)
+    return [live, Reason("ring", ring_buffers, (local, float(model.layers), layout.cp))]
 
 
-def _ring_buffers(
-    model: Model, precision: Precision, layout: Layout, sequences: Number, prompt: Number, phase: str
+def ring_buffers(cache: Number, layers: Number, ranks: Number) -> Number:
+    """Bytes of the double-buffered ring payload of context-parallel prefill: one layer's share of the cache, twice.
+
+    Counts: nothing without context parallelism.
+    Source: requirement D-053.
+    Holds: prefill with keys and values travelling.
+    """
+    return num.where(ranks > 1, 2.0 * cache / layers, 0.0 * cache)
+
+
+def workspace_bytes(
+    model: Model, precision: Precision, layout: Layout, profile: Profile, batch: Number, prompt: Number, phase: str
 ) -> Number:
-    """Double-buffered ring payload of context-parallel prefill, per layer (requirement D-053)."""
-    if phase != "prefill":
-        return 0.0
-    local = graph.kv_bytes_per_device(model, precision, layout, prompt, sequences) / graph.stage_share(model, layout)
-    return num.where(layout.cp > 1, 2.0 * local / model.layers, 0.0 * local)
+    """Activation memory beside weights and cache; see `workspace_parts`."""
+    total: Number = 0.0
+    for part in workspace_parts(model, precision, layout, profile, batch, prompt, phase):
+        total = total + part.formula(*part.arguments)
+    return total
 
 
 def reserve_bytes(profile: Profile, capacity: Number) -> Number:

@@ -20,7 +20,7 @@ from rooflab.api.asks import (
     Report,
     StepAsk,
 )
-from rooflab.units import InputError, nearest
+from rooflab.units import InputError, nearest, shown
 
 __all__ = ["Ask", "Report", "answer", "ask_of", "report_of", "schema"]
 
@@ -42,15 +42,18 @@ def ask_of(data: Mapping[str, Any]) -> Ask:
 
     Raises InputError that names the field, shows the value and says what would be right.
     """
+    if not isinstance(data, Mapping):
+        raise InputError(f"ask: {shown(data)} is not a question; ask with a table such as {{'kind': 'catalog'}}")
     kind = data.get("kind")
-    if kind not in _KINDS:
-        raise InputError(f"kind: {kind!r} is not a question; ask one of {', '.join(_KINDS)}")
-    fields = _KINDS[str(kind)].__struct_fields__  # type: ignore[attr-defined]
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise InputError(f"kind: {shown(kind)} is not a question; ask one of {', '.join(_KINDS)}")
+    fields = _KINDS[kind].__struct_fields__  # type: ignore[attr-defined]
     for name in data:
         if name != "kind" and name not in fields:
-            raise InputError(f"{name}: a question of kind {kind!r} has no such field{nearest(str(name), fields)}")
+            field = shown(name).strip("'")
+            raise InputError(f"{field}: a question of kind {kind!r} has no such field{nearest(str(name), fields)}")
     try:
-        return msgspec.convert(dict(data), _KINDS[str(kind)])
+        return msgspec.convert(dict(data), _KINDS[kind])
     except msgspec.ValidationError as problem:
         raise InputError(_sentence(str(problem), data)) from None
     except (RecursionError, TypeError) as problem:
@@ -82,7 +85,10 @@ def answer(data: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises InputError for bad input.
     """
-    return _plain(msgspec.to_builtins(report_of(ask_of(data)), str_keys=True))
+    try:
+        return _plain(msgspec.to_builtins(report_of(ask_of(data)), str_keys=True))
+    except RecursionError:
+        raise InputError("ask: is nested too deeply; give the content of one config.json and one machine") from None
 
 
 def _plain(value: Any) -> Any:

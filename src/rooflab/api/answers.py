@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from functools import lru_cache
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 
@@ -27,14 +25,14 @@ from rooflab.api.asks import (
     StepReport,
 )
 from rooflab.api.detail import op_report, roofs_of, steps_of
+from rooflab.api.quantities import units_of
 from rooflab.api.resolve import Setting, model_of, precision_of, setting_of, system_of, workload_of
 from rooflab.estimate import Estimate, Figures, Scene, estimate
 from rooflab.fits import Memory
 from rooflab.model import Attention, Block, Dense, LatentAttention, Model, MoE, Recurrent
 from rooflab.price import StepTime, rates_of
 from rooflab.profiles import PROFILES
-from rooflab.units import unit_of
-from rooflab.work import FORMATS, Layout, Step, size_of
+from rooflab.work import FORMATS, Layout, Precision, Step, size_of
 
 TRAINING_BYTES = 18
 """Bytes per parameter of mixed-precision training with Adam: 2 copy + 4 master + 4 gradients + 8 moments (B-084)."""
@@ -44,28 +42,6 @@ def header(ask: Any, report: type, notes: Any) -> dict[str, Any]:
     """Fields every report starts with."""
     plain = msgspec.to_builtins(ask)
     return {"version": __version__, "ask": plain, "notes": list(dict.fromkeys(notes)), "units": units_of(report)}
-
-
-@lru_cache(maxsize=32)
-def units_of(report: type) -> dict[str, str]:
-    """Unit of every field of a report that has one, by its path."""
-    found: dict[str, str] = {}
-    for name, hint in get_type_hints(report, include_extras=True).items():
-        unit = unit_of(hint)
-        if unit is not None:
-            found[name] = unit[0]
-            continue
-        for inner in _structs_in(hint):
-            found.update({f"{name}.{key}": value for key, value in units_of(inner).items()})
-        for part in getattr(hint, "__args__", ()):
-            if (unit := unit_of(part)) is not None:
-                found[name] = unit[0]
-    return found
-
-
-def _structs_in(hint: Any) -> list[type]:
-    parts = [hint, *getattr(hint, "__args__", ())]
-    return [p for p in parts if isinstance(p, type) and issubclass(p, msgspec.Struct)]
 
 
 def _mixer_name(block: Block) -> str:
@@ -98,7 +74,7 @@ def inspect(ask: InspectAsk) -> InspectReport:
     """Counts of a model at a context (requirements A-030–A-037, B-025, B-026, B-084)."""
     model = model_of(ask.model)
     precision, notes = precision_of(model, ask)
-    whole, kv = Layout(), size_of(precision.kv)
+    whole = Layout()
 
     def cache(context: float) -> float:
         return graph.kv_bytes_per_device(model, precision, whole, context, 1.0)
@@ -132,7 +108,7 @@ def inspect(ask: InspectAsk) -> InspectReport:
         max_context=model.max_context,
         kv_bytes_per_token=cache(context) - cache(context - 1.0),
         kv_bytes=cache(context) * ask.batch,
-        kv_bytes_one_page_size=_one_page_size(model, kv) * context * ask.batch,
+        kv_bytes_one_page_size=_one_page_size(model, precision) * context * ask.batch,
         state_bytes_per_sequence=float(model.state_elements()) * size_of(precision.state),
         weight_bytes=graph.total_weight_bytes(model, precision),
         training_bytes=float(TRAINING_BYTES * model.params()),
@@ -143,10 +119,16 @@ def inspect(ask: InspectAsk) -> InspectReport:
     )
 
 
-def _one_page_size(model: Model, size: float) -> float:
+def _one_page_size(model: Model, precision: Precision) -> float:
     """Cache bytes per token when every attention layer that caches gets pages for the whole context, windows or not."""
-    caching = [b for b in model.blocks if b.mixer is not None]
-    return math.fsum(b.count * (b.mixer.kv_elements() + b.mixer.index_elements()) * size for b in caching if b.mixer)
+    unlimited = [
+        msgspec.structs.replace(b, mixer=msgspec.structs.replace(b.mixer, window=0))
+        if isinstance(b.mixer, (Attention, LatentAttention))
+        else b
+        for b in model.blocks
+    ]
+    whole = msgspec.structs.replace(model, blocks=tuple(unlimited))
+    return graph.kv_bytes_per_device(whole, precision, Layout(), 1.0, 1.0)
 
 
 def memory_report(memory: Memory) -> MemoryReport:
@@ -377,27 +359,34 @@ _ROWS: dict[str, Any] = {
 
 def answer_fit(ask: FitAsk) -> FitReport:
     """Memory and what would help; see `api.remedies`."""
-    from rooflab.api.remedies import changes_that_fit, largest_batch, largest_context
+    from rooflab.api.remedies import changes_that_fit, largest_batch, largest_context, nothing_helps
 
     setting = setting_of(ask)
     found, more = run(ask, setting, ignore_memory=False, band=False)
-    memory = found.memory
+    memory, devices = found.memory, int(setting.layout.devices())
     kinds = {name: getattr(memory, name) for name in ("weights", "kv", "workspace", "reserve")}
-    one = graph.kv_bytes_per_device(
-        setting.model, setting.precision, setting.layout, float(ask.prompt + ask.output), 1.0
-    )
-    room = memory.capacity - memory.weights - memory.workspace - memory.reserve
-    tokens = room / one * (ask.prompt + ask.output) * setting.layout.attention_dp if one else 0.0
+    changes = [] if memory.fits else changes_that_fit(ask)
+    if not (memory.fits or changes):
+        more = [*more, nothing_helps(memory, int(setting.layout.replica_devices()))]
     return FitReport(
         **header(ask, FitReport, [*setting.notes, *more]),
         name=setting.model.name,
         system=setting.system.name,
-        devices=int(setting.layout.devices()),
+        devices=devices,
         fits=bool(memory.fits),
         memory=memory_report(memory),
         largest=max(kinds, key=lambda name: kinds[name]),
         max_batch=largest_batch(ask, setting),
         max_context=largest_context(ask, setting),
-        kv_tokens=max(tokens, 0.0),
-        changes=[] if memory.fits else changes_that_fit(ask),
+        kv_tokens=_cache_tokens(ask, setting, memory),
+        changes=changes,
     )
+
+
+def _cache_tokens(ask: FitAsk, setting: Setting, memory: Memory) -> float:
+    """Tokens of cache, in sequences of the ask's length, that one replica holds beside weights and workspace."""
+    model, precision, layout, length = setting.model, setting.precision, setting.layout, float(ask.prompt + ask.output)
+    one = graph.kv_bytes_per_device(model, precision, layout, length, 1.0)
+    one += graph.state_bytes_per_device(model, precision, layout, 1.0)
+    room = max(memory.capacity - memory.weights - memory.workspace - memory.reserve, 0.0)
+    return room / one * length * layout.attention_dp if one else 0.0

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import ceil
 from typing import Any
 
 import msgspec
 
 from rooflab import fits
 from rooflab.api.asks import Change, FitAsk
-from rooflab.api.resolve import Setting, setting_of
+from rooflab.api.resolve import Setting, layout_of, setting_of
 from rooflab.fits import Memory
-from rooflab.units import InputError
+from rooflab.model import MoE
+from rooflab.units import InputError, format
 
 _KV_FORMATS = ("fp8", "int4")
 _WEIGHT_FORMATS = ("fp8", "int4")
@@ -61,55 +63,93 @@ def largest_context(ask: FitAsk, setting: Setting) -> int:
     return _largest(lambda context: bool(_memory_of(ask, setting, context=float(context)).fits), most)
 
 
-def _candidates(ask: FitAsk) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """(kind of change, its steps from small to large)."""
+def largest_prompt(ask: FitAsk, setting: Setting) -> int:
+    """Prompt tokens below the ask's that fit at its batch and output, 0 where none do."""
+
+    def fitting(prompt: int) -> bool:
+        shorter = msgspec.structs.replace(ask, prompt=prompt)
+        return bool(_memory_of(shorter, setting).fits)
+
+    return _largest(fitting, ask.prompt)
+
+
+def _candidates(ask: FitAsk) -> Iterator[list[dict[str, Any]]]:
+    """Changes from small to large, one list for each kind."""
     for axis in ("tp", "pp", "attention_dp", "ep", "cp"):
         start = getattr(ask, axis)
-        yield axis, [{axis: degree} for degree in _DEGREES if degree > start and degree % start == 0]
-    yield "kv", [{"kv": name} for name in _KV_FORMATS]
-    yield "weights", [{"weights": name} for name in _WEIGHT_FORMATS]
-    yield "weights and kv", [{"weights": name, "kv": "fp8"} for name in _WEIGHT_FORMATS]
+        yield [{axis: degree} for degree in _DEGREES if degree > start and degree % start == 0]
+    yield [{"kv": name} for name in _KV_FORMATS]
+    yield [{"weights": name} for name in _WEIGHT_FORMATS]
+    yield [{"weights": name, "kv": "fp8"} for name in _WEIGHT_FORMATS]
 
 
 def changes_that_fit(ask: FitAsk) -> list[Change]:
-    """Single changes that make the ask fit: fewer sequences, shorter requests, narrower formats, more devices."""
+    """Single changes that make the ask fit: fewer sequences, shorter prompts, narrower formats, more devices.
+
+    Weights and cache together are offered only where neither alone is enough.
+    """
     setting = setting_of(ask)
     changes: list[Change] = []
     batch = largest_batch(ask, setting)
     if 0 < batch < ask.batch:
-        changes.append(_change(ask, f"batch {ask.batch} → {batch}", {"batch": batch}))
-    context = largest_context(ask, setting)
-    if ask.output < context < ask.prompt + ask.output:
-        shorter = context - ask.output
+        changes.append(_change(ask, f"batch {ask.batch:,} → {batch:,}", {"batch": batch}))
+    shorter = largest_prompt(ask, setting)
+    if ask.cached < shorter < ask.prompt:
         changes.append(_change(ask, f"prompt {ask.prompt:,} → {shorter:,}", {"prompt": shorter}))
-    for _kind, steps in _candidates(ask):
+    enough: set[str] = set()
+    for steps in _candidates(ask):
         for step in steps:
+            if len(step) > 1 and enough & set(step):
+                break
             found = _try(ask, step)
             if found is not None:
                 changes.append(found)
+                enough |= set(step)
                 break
     return changes
 
 
+def nothing_helps(memory: Memory, devices: int) -> str:
+    """A note for people where no single change is enough: about how many devices the whole would take."""
+    needed = (memory.used - memory.reserve) * devices
+    room = memory.capacity - memory.reserve
+    least = f"at least {max(ceil(needed / room), devices + 1):,} of them would have to share it" if room > 0 else "none"
+    return (
+        "no single change of batch, prompt, formats or layout makes it fit on this system: "
+        f"{format(needed, 'byte')} are needed, one device has room for {format(max(room, 0.0), 'byte')}, so {least}"
+    )
+
+
 def _try(ask: FitAsk, step: dict[str, Any]) -> Change | None:
-    """The change if its layout is allowed and it fits; the system grows where its outer level can."""
+    """The change if its layout is allowed and it fits; a system grows where more units can join its outer level."""
+    old = setting_of(ask)
+    changed = msgspec.structs.replace(ask, **step)
     try:
-        changed = msgspec.structs.replace(ask, **step)
+        layout, _ = layout_of(changed, old.model, old.profile)
+        devices = int(layout.devices())
+        if devices > old.system.devices:
+            step = {**step, "changes": {**ask.changes, "devices": devices}}
+            changed = msgspec.structs.replace(ask, **step)
         setting = setting_of(changed)
     except InputError:
         return None
     if not _memory_of(changed, setting).fits:
         return None
-    old = setting_of(ask)
-    words = [
-        f"{name} {getattr(old.precision, 'attention' if name == 'weights' else name, getattr(ask, name, ''))} → {value}"
-        for name, value in step.items()
-    ]
-    devices = int(setting.layout.devices())
-    text = ", ".join(words)
-    if devices != int(old.layout.devices()):
-        text += f" ({devices} devices)"
-    return _change(ask, text, step)
+    words = [_words(name, value, old, ask) for name, value in step.items() if name != "changes"]
+    more = f" ({devices:,} devices)" if devices != int(old.layout.devices()) else ""
+    return _change(ask, ", ".join(words) + more, step)
+
+
+def _words(name: str, value: Any, old: Setting, ask: FitAsk) -> str:
+    """One change in words: the format or degree before and after."""
+    if name == "kv":
+        before = old.precision.kv
+    elif name == "weights":
+        kinds = [old.precision.attention, old.precision.ffn, old.precision.expert]
+        before = "/".join(dict.fromkeys(kinds if any(isinstance(b.ffn, MoE) for b in old.model.blocks) else kinds[:2]))
+    else:
+        before = getattr(ask, name)
+    return f"{name} {before} → {value}"
 
 
 def _change(ask: FitAsk, text: str, step: dict[str, Any]) -> Change:

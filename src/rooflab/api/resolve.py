@@ -11,7 +11,7 @@ from rooflab import catalog, hf
 from rooflab.api.asks import _Ask, _Loaded, _Placed
 from rooflab.estimate import Workload
 from rooflab.fits import feasible, layout_rules
-from rooflab.model import Model, MoE
+from rooflab.model import Attention, LatentAttention, Model, MoE
 from rooflab.profiles import PROFILES, Profile, profile
 from rooflab.system import System
 from rooflab.units import InputError, nearest, parse, shown
@@ -221,7 +221,7 @@ def setting_of(ask: _Placed) -> Setting:
     holds, reasons = feasible(layout_rules(model, layout, system, used))
     if not holds:
         raise InputError(f"layout: {'; '.join(reasons)}")
-    notes = [*model.notes, *notes, *more, *_rate_notes(precision, system, used), *_heads_note(model, layout)]
+    notes = [*model.notes, *notes, *more, *_rate_notes(precision, system, used), *_cache_notes(model, layout)]
     if used.name in PROFILES:
         notes.append(f"profile {used.name} ({used.title}): rates {_rates_text(used)}")
     return Setting(model=model, precision=precision, layout=layout, system=system, profile=used, notes=tuple(notes))
@@ -244,17 +244,28 @@ def _rate_notes(precision: Precision, system: System, used: Profile) -> list[str
     return sorted(notes)
 
 
-def _heads_note(model: Model, layout: Layout) -> list[str]:
-    """Says when KV heads are replicated because there are more ranks than heads."""
-    heads = [b.mixer.kv_heads for b in model.blocks if getattr(b.mixer, "kv_heads", 0)]  # type: ignore[union-attr]
-    if not heads or layout.tp <= min(heads):
-        return []
-    copies = layout.tp / min(heads)
-    if layout.kv_shard == "split":
-        return [f"tp={layout.tp} exceeds {min(heads)} KV heads: each head's width is split over {copies:g} ranks"]
-    return [
-        f"tp={layout.tp} exceeds {min(heads)} KV heads: each is held {copies:g} times, so the cache takes {copies:g}×"
-    ]
+def _cache_notes(model: Model, layout: Layout) -> list[str]:
+    """Says when ranks hold the same cache: there are more of them than KV heads, or a latent has no heads to share out."""
+    tp, notes = layout.tp, []
+    layers: dict[int, int] = {}
+    for block in model.blocks:
+        mixer = block.mixer
+        if isinstance(mixer, Attention) and mixer.kv_elements():
+            layers[mixer.kv_heads] = layers.get(mixer.kv_heads, 0) + block.count
+    for heads, count in layers.items():
+        if tp <= heads:
+            continue
+        copies = tp / heads
+        where = f"tp={tp} exceeds {heads} KV heads" + (f" of {count} layers" if len(layers) > 1 else "")
+        if layout.kv_shard == "split":
+            notes.append(f"{where}: each head's width is split over {copies:g} ranks")
+        else:
+            notes.append(f"{where}: each is held {copies:g} times, so their cache takes {copies:g}×")
+    if tp > 1 and any(isinstance(block.mixer, LatentAttention) for block in model.blocks):
+        notes.append(
+            f"the latent cache is held whole by every one of the {tp} tp ranks; attention_dp would hold it once"
+        )
+    return notes
 
 
 def workload_of(ask: _Loaded, model: Model) -> tuple[Workload, list[str]]:
