@@ -332,9 +332,17 @@ def memory(
     The cache is reserved for the full context (requirement B-026). `operators` may be the step's own list, to save counting.
     """
     if operators is None or profile.counting == "weights":
-        counting = profile.counting if profile.counting != "weights" else "kernels"
+        # The chip's single step leaves out embedding and head; its memory does not (requirement C-017).
+        chip = profile.counting == "weights"
         step = Step(decode_sequences=batch, decode_context=context)
-        operators = graph.operators(model, precision, layout, step, counting=counting)
+        operators = graph.operators(
+            model,
+            precision,
+            layout,
+            step,
+            counting="kernels" if chip else profile.counting,
+            outside=chip or profile.outside,
+        )
     capacity = system.device.memory
     weights = weights_per_device(model, layout, operators)
     state = graph.state_bytes_per_device(model, precision, layout, batch)
