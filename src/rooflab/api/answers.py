@@ -29,7 +29,7 @@ from rooflab.api.quantities import units_of
 from rooflab.api.resolve import Setting, model_of, precision_of, setting_of, system_of, workload_of
 from rooflab.estimate import Estimate, Figures, Scene, estimate
 from rooflab.fits import Memory
-from rooflab.model import Attention, Block, Dense, LatentAttention, Model, MoE, Recurrent
+from rooflab.model import Attention, Block, Dense, Indexer, LatentAttention, Model, MoE, Recurrent
 from rooflab.price import StepTime, rates_of
 from rooflab.profiles import PROFILES
 from rooflab.work import FORMATS, Layout, Precision, Step, size_of
@@ -44,17 +44,23 @@ def header(ask: Any, report: type, notes: Any) -> dict[str, Any]:
     return {"version": __version__, "ask": plain, "notes": list(dict.fromkeys(notes)), "units": units_of(report)}
 
 
+def _index_name(indexer: Indexer | None) -> str:
+    if indexer is None:
+        return ""
+    return f", sparse top {indexer.topk:,}" + ("" if indexer.owns_keys else " chosen by another layer")
+
+
 def _mixer_name(block: Block) -> str:
     mixer = block.mixer
     if isinstance(mixer, Attention):
         kind = "MQA" if mixer.kv_heads == 1 else "MHA" if mixer.kv_heads == mixer.heads else "GQA"
         window = f", window {mixer.window:,}" if mixer.window else ""
         extra = ", shares KV" if mixer.shares_kv else ", cross" if mixer.cross else ""
-        index = f", sparse top {mixer.indexer.topk:,}" if mixer.indexer else ""
+        index = _index_name(mixer.indexer)
         return f"{kind} {mixer.heads}/{mixer.kv_heads} × {mixer.head_dim}{window}{extra}{index}"
     if isinstance(mixer, LatentAttention):
-        index = f", sparse top {mixer.indexer.topk:,}" if mixer.indexer else ""
-        return f"MLA {mixer.heads} heads, latent {mixer.kv_rank}+{mixer.rope_dim}{index}"
+        latent = f"{mixer.kv_rank}+{mixer.rope_dim}"
+        return f"MLA {mixer.heads} heads, latent {latent}{_index_name(mixer.indexer)}"
     if isinstance(mixer, Recurrent):
         return f"{mixer.form} {mixer.heads} × {mixer.key_dim} × {mixer.value_dim}"
     return "none"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from rooflab.hf.families import Facts, Switch
-from rooflab.hf.keys import Keys
+from rooflab.hf.keys import Keys, shown
 from rooflab.model import Attention, Indexer, LatentAttention
 from rooflab.units import InputError
 
 HIDDEN = ("hidden_size", "n_embd", "n_embed", "d_model", "dim", "model_dim", "embedding_dim")
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")
 KV_HEADS = (
-    "num_key_value_heads", "n_head_kv", "num_kv_heads", "multi_query_group_num", "num_attention_groups",
-    "num_query_groups", "n_kv_heads",
+    "num_key_value_heads",
+    "n_head_kv",
+    "num_kv_heads",
+    "multi_query_group_num",
+    "num_attention_groups",
+    "num_query_groups",
+    "n_kv_heads",
 )
 HEAD_DIM = ("head_dim", "kv_channels", "attention_head_dim", "dim_head", "head_size")
 
@@ -49,7 +54,9 @@ def head_dim_of(k: Keys, hidden: int, heads: int) -> int:
 def check_groups(k: Keys, heads: int, kv_heads: int) -> None:
     """Refuse groups that no attention kernel could form."""
     if heads % kv_heads:
-        raise InputError(f"{k.name('num_attention_heads')} = {heads} is no multiple of {kv_heads} key/value heads; correct the config")
+        raise InputError(
+            f"{k.name('num_attention_heads')} = {heads} is no multiple of {kv_heads} key/value heads; correct the config"
+        )
 
 
 def norm_params(norm: str, width: int) -> int:
@@ -79,7 +86,13 @@ def softmax(k: Keys, facts: Facts, hidden: int, kind: str = "full", window: int 
     if gate and facts.gate_bias and switch(k, facts.qkv_bias):
         other += heads * head_dim
     return Attention(
-        heads=heads, kv_heads=kv_heads, head_dim=head_dim, value_dim=value_dim, window=window, gate=gate, other_params=other
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        value_dim=value_dim,
+        window=window,
+        gate=gate,
+        other_params=other,
     )
 
 
@@ -110,15 +123,28 @@ def latent(k: Keys, facts: Facts, hidden: int, window: int = 0, index: bool = Tr
         other += query_rank + kv_rank + rope
     other += hidden if switch(k, facts.out_bias) else 0
     return LatentAttention(
-        heads=heads, query_rank=query_rank, kv_rank=kv_rank, nope_dim=nope, rope_dim=rope, value_dim=value, window=window,
-        indexer=indexer(k, query_rank or hidden) if index and k.has("index_n_heads") else None, other_params=other,
+        heads=heads,
+        query_rank=query_rank,
+        kv_rank=kv_rank,
+        nope_dim=nope,
+        rope_dim=rope,
+        value_dim=value,
+        window=window,
+        indexer=indexer(k, query_rank or hidden) if index and k.has("index_n_heads") else None,
+        other_params=other,
     )
 
 
 def indexer(k: Keys, query_width: int) -> Indexer:
     """The sparse selector of DeepSeek's kind: per-head queries from the latent, one key, one weight a head."""
-    head_dim = k.count("index_head_dim", limit="head")
+    head_dim, kind = k.count("index_head_dim", limit="head"), k.data.get("indexer_types") or "full"
+    if kind not in ("full", "shared"):
+        raise InputError(f"{k.name('indexer_types')} has the unknown kind {shown(kind)}; known: full, shared")
     return Indexer(
-        heads=k.count("index_n_heads", limit="heads"), head_dim=head_dim, topk=k.count("index_topk", limit="tokens"),
-        query_width=query_width, other_params=2 * head_dim,
+        heads=k.count("index_n_heads", limit="heads"),
+        head_dim=head_dim,
+        topk=k.count("index_topk", limit="tokens"),
+        query_width=query_width,
+        other_params=2 * head_dim,
+        owns_keys=kind == "full",
     )

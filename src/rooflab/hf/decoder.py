@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from rooflab.hf.attention import HIDDEN, head_dim_of, latent, norm_params, softmax, switch
+from rooflab.hf.attention import HIDDEN, head_dim_of, latent, norm_params, shape_of, softmax, switch
 from rooflab.hf.families import Facts
 from rooflab.hf.feedforward import feed_forward, sparse_layers
 from rooflab.hf.keys import Keys
@@ -17,7 +17,13 @@ from rooflab.units import InputError
 
 VOCABULARY = ("vocab_size", "n_vocab", "padded_vocab_size")
 CONTEXT = (
-    "max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "max_seq_len", "model_max_length", "n_ctx",
+    "max_position_embeddings",
+    "n_positions",
+    "max_sequence_length",
+    "seq_length",
+    "max_seq_len",
+    "model_max_length",
+    "n_ctx",
     "context_length",
 )
 
@@ -49,8 +55,15 @@ def decoder(k: Keys, facts: Facts) -> Parts:
 
 
 PER_LAYER = (
-    "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size", "moe_intermediate_size", "num_experts_per_tok",
-    "num_experts", "sliding_window",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "intermediate_size",
+    "moe_intermediate_size",
+    "num_experts_per_tok",
+    "num_experts",
+    "sliding_window",
+    "indexer_types",
 )
 """Sizes that some configs give as one value a layer."""
 
@@ -63,7 +76,9 @@ def layer_keys(k: Keys, i: int) -> Keys:
             value = k.data.get(name)
             if isinstance(value, list):
                 if i >= len(value):
-                    raise InputError(f"{k.name(name)} has {len(value)} entries, too few for layer {i}; correct the config")
+                    raise InputError(
+                        f"{k.name(name)} has {len(value)} entries, too few for layer {i}; correct the config"
+                    )
                 own[key] = value[i]
                 break
     section = k.data.get("per_layer_config")
@@ -96,9 +111,13 @@ def block(k: Keys, facts: Facts, hidden: int, kind: Kind, sparse: bool) -> Block
     """One layer of one kind."""
     norms = facts.norms + (1 if facts.sparse_norm and sparse else 0)
     return Block(
-        count=1, mixer=mixer(k, facts, hidden, kind), ffn=feed_forward(k, facts, hidden, sparse),
-        norm_params=norms * norm_params(facts.norm, hidden), parallel=switch(k, facts.parallel),
-        extra_matmul_params=head_gate(k, facts, hidden, kind), other_params=facts.layer_other,
+        count=1,
+        mixer=mixer(k, facts, hidden, kind),
+        ffn=feed_forward(k, facts, hidden, sparse),
+        norm_params=norms * norm_params(facts.norm, hidden),
+        parallel=switch(k, facts.parallel),
+        extra_matmul_params=head_gate(k, facts, hidden, kind),
+        other_params=facts.layer_other,
     )
 
 
@@ -106,7 +125,7 @@ def head_gate(k: Keys, facts: Facts, hidden: int, kind: Kind) -> int:
     """Projection of an output gate with one value a head."""
     if kind.name == "recurrent" or not switch(k, facts.head_gate):
         return 0
-    heads = k.count("num_attention_heads", limit="heads")
+    heads = shape_of(k, hidden, kind.name)[0]
     if facts.head_gate_wide and k.data.get(facts.head_gate_wide) not in (None, True, "per-head"):
         return hidden * heads * head_dim_of(k, hidden, heads)
     return hidden * heads
