@@ -63,6 +63,13 @@ class Attention(
     """True where the layer reads another layer's cache: no K/V projections and no cache of its own."""
     keys_are_values: bool = False
     """True where one projection serves as both keys and values (both are still cached)."""
+    one_cache: bool = False
+    """True where the cache also holds them once."""
+    compression: int = 0
+    """Tokens that one cached entry stands for beside the window's own; 0 where nothing is compressed."""
+    output_rank: int = 0
+    """Width per group of a low-rank output path, 0 for a direct projection."""
+    output_groups: int = 1
     cross: bool = False
     """True for cross-attention: its cache holds encoder tokens and does not grow with the text."""
     indexer: Indexer | None = None
@@ -81,6 +88,8 @@ class Attention(
         return (self.input_width or hidden) * self.kv_heads * (self.head_dim + values)
 
     def output_params(self, hidden: int) -> int:
+        if self.output_rank:
+            return self.heads * self.value_dim * self.output_rank + self.output_groups * self.output_rank * hidden
         return self.heads * self.value_dim * hidden
 
     def matmul_params(self, hidden: int) -> int:
@@ -94,7 +103,9 @@ class Attention(
 
     def kv_elements(self) -> int:
         """Cache elements one more token needs while the window is not full (index keys apart)."""
-        return 0 if self.shares_kv or self.cross else self.kv_heads * (self.head_dim + self.value_dim)
+        if self.shares_kv or self.cross:
+            return 0
+        return self.kv_heads * (self.head_dim + (0 if self.one_cache else self.value_dim))
 
     def index_elements(self) -> int:
         return self.indexer.head_dim if self.indexer and self.indexer.owns_keys and not self.shares_kv else 0
@@ -368,7 +379,10 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         for block in self.blocks:
             if block.mixer is not None:
                 window = getattr(block.mixer, "window", 0)
+                compression = getattr(block.mixer, "compression", 0)
                 tokens = num.minimum(context, float(window)) if window else context
+                if compression:
+                    tokens = tokens + num.floor(context / float(compression))
                 total = total + float(block.count * block.mixer.kv_elements()) * tokens
         return total
 
@@ -377,7 +391,9 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         total: Number = 0.0
         for block in self.blocks:
             if block.mixer is not None and block.mixer.index_elements():
-                total = total + float(block.count * block.mixer.index_elements()) * context
+                compression = getattr(block.mixer, "compression", 0)
+                keys = num.floor(context / float(compression)) if compression else context
+                total = total + float(block.count * block.mixer.index_elements()) * keys
         return total
 
     def index_layers(self) -> int:

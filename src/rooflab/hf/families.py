@@ -91,8 +91,15 @@ PLAIN = Facts(window="none")
 QWEN2 = Facts(qkv_bias=True, window="qwen")
 QWEN3 = Facts(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head", window="qwen")
 QWEN3_NEXT = Facts(
-    qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head", gate="attn_output_gate", gate_bias=True, shared_gate=True,
-    window="none", mtp="plain", defaults={"attn_output_gate": True, "full_attention_interval": 4},
+    qkv_bias="attention_bias",
+    out_bias="attention_bias",
+    qk_norm="head",
+    gate="attn_output_gate",
+    gate_bias=True,
+    shared_gate=True,
+    window="none",
+    mtp="plain",
+    defaults={"attn_output_gate": True, "full_attention_interval": 4},
 )
 CLASSIC = Facts(
     norm="layer", qkv_bias=True, out_bias=True, ffn_bias=True, gated=False, tied=True, window="none", ffn_ratio=4
@@ -102,19 +109,36 @@ GPTJ = Facts(
 )
 GEMMA = Facts(qkv_bias="attention_bias", out_bias="attention_bias", tied=True, window="none")
 GEMMA3 = Facts(
-    qkv_bias="attention_bias", out_bias="attention_bias", norms=4, qk_norm="head", tied=True, window="pattern",
+    qkv_bias="attention_bias",
+    out_bias="attention_bias",
+    norms=4,
+    qk_norm="head",
+    tied=True,
+    window="pattern",
     defaults={"sliding_window_pattern": 6},
 )
 DEEPSEEK = Facts(qkv_bias="attention_bias", out_bias="attention_bias", ffn_bias="mlp_bias", window="none", mtp="copies")
-GLM4_MOE = Facts(qkv_bias="attention_bias", qk_norm="head", qk_norm_key="use_qk_norm", window="none", mtp="copies_biases")
+GLM4_MOE = Facts(
+    qkv_bias="attention_bias", qk_norm="head", qk_norm_key="use_qk_norm", window="none", mtp="copies_biases"
+)
 COHERE = Facts(
-    norm="layer_no_bias", norms=1, qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="width",
-    qk_norm_key="use_qk_norm", parallel=True, tied=True, window="none",
+    norm="layer_no_bias",
+    norms=1,
+    qkv_bias="attention_bias",
+    out_bias="attention_bias",
+    qk_norm="width",
+    qk_norm_key="use_qk_norm",
+    parallel=True,
+    tied=True,
+    window="none",
 )
 OLMO2 = Facts(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="width", window="none")
 GRANITE_MOE = replace(BIASED, expert_width=("intermediate_size",))
 HUNYUAN = Facts(
-    qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head", window="none",
+    qkv_bias="attention_bias",
+    out_bias="attention_bias",
+    qk_norm="head",
+    window="none",
     expert_width=("moe_intermediate_size", "intermediate_size"),
 )
 ERNIE = Facts(qkv_bias="use_bias", out_bias="use_bias", ffn_bias="use_bias", tied=True, window="none")
@@ -166,21 +190,61 @@ FAMILIES: dict[str, Facts] = {
     # GPT-2 and its time
     "gpt2": replace(CLASSIC, positions="n_positions"),
     "gpt_bigcode": replace(CLASSIC, positions="n_positions", defaults={"multi_query": True}),
-    "gpt_neox": replace(CLASSIC, qkv_bias="attention_bias", out_bias="attention_bias", tied=False,
-                        parallel="use_parallel_residual", defaults={"attention_bias": True, "use_parallel_residual": True}),
+    "gpt_neox": replace(
+        CLASSIC,
+        qkv_bias="attention_bias",
+        out_bias="attention_bias",
+        tied=False,
+        parallel="use_parallel_residual",
+        defaults={"attention_bias": True, "use_parallel_residual": True},
+    ),
     "gptj": GPTJ,
     "codegen": GPTJ,
     "bloom": replace(CLASSIC, embedding_norm=True),
-    "opt": replace(CLASSIC, qkv_bias="enable_bias", out_bias="enable_bias", ffn_bias="enable_bias", build="opt",
-                   positions="max_position_embeddings", positions_offset=2,
-                   defaults={"enable_bias": True, "do_layer_norm_before": True}),
+    "opt": replace(
+        CLASSIC,
+        qkv_bias="enable_bias",
+        out_bias="enable_bias",
+        ffn_bias="enable_bias",
+        build="opt",
+        positions="max_position_embeddings",
+        positions_offset=2,
+        defaults={"enable_bias": True, "do_layer_norm_before": True},
+    ),
     "mpt": Facts(norm="layer_no_bias", gated=False, tied=True, window="none", ffn_ratio=4, build="mpt"),
-    "falcon": Facts(norm="layer", qkv_bias="bias", out_bias="bias", ffn_bias="bias", gated=False, tied=True, window="none",
-                    ffn_ratio=4, build="falcon"),
-    "phi": Facts(norm="layer", norms=1, qkv_bias=True, out_bias=True, ffn_bias=True, head_bias=True, gated=False,
-                 parallel=True, qk_norm="head_layer", qk_norm_key="qk_layernorm", window="none"),
-    "stablelm": Facts(norm="layer", qkv_bias="use_qkv_bias", qk_norm="width", qk_norm_key="qk_layernorm",
-                      parallel="use_parallel_residual", window="none", build="stablelm"),
+    "falcon": Facts(
+        norm="layer",
+        qkv_bias="bias",
+        out_bias="bias",
+        ffn_bias="bias",
+        gated=False,
+        tied=True,
+        window="none",
+        ffn_ratio=4,
+        build="falcon",
+    ),
+    "phi": Facts(
+        norm="layer",
+        norms=1,
+        qkv_bias=True,
+        out_bias=True,
+        ffn_bias=True,
+        head_bias=True,
+        gated=False,
+        parallel=True,
+        qk_norm="head_layer",
+        qk_norm_key="qk_layernorm",
+        window="none",
+    ),
+    "stablelm": Facts(
+        norm="layer",
+        qkv_bias="use_qkv_bias",
+        qk_norm="width",
+        qk_norm_key="qk_layernorm",
+        parallel="use_parallel_residual",
+        window="none",
+        build="stablelm",
+    ),
     "telechat": Facts(window="none", out_bias=True, down_bias=True),
     "chatglm": Facts(norm="rms", qkv_bias="add_qkv_bias", window="none", build="chatglm"),
     "phi3small": Facts(norm="layer", qkv_bias=True, out_bias=True, ffn_bias=True, tied=True, window="none"),
@@ -204,32 +268,79 @@ FAMILIES: dict[str, Facts] = {
     "deepseek_v2": DEEPSEEK,
     "deepseek_v3": DEEPSEEK,
     "deepseek_v32": DEEPSEEK,
-    "gpt_oss": Facts(
-        qkv_bias="attention_bias", out_bias="attention_bias", sinks=True, expert_width=("intermediate_size",),
-        router_bias=True, expert_bias=True, window="even", defaults={"attention_bias": True},
+    "deepseek_v4": replace(DEEPSEEK, mtp="", build="deepseek_v4"),
+    "mistral4": replace(DEEPSEEK, ffn_bias=False, mtp=""),
+    "step3p5": replace(
+        LLAMA,
+        qk_norm="head",
+        head_gate=True,
+        head_gate_wide="gating",
+        expert_path="moe",
+        shared_path="",
+        build="step3p5",
     ),
-    "phimoe": Facts(norm="layer", qkv_bias="attention_bias", out_bias="attention_bias", head_bias="lm_head_bias",
-                    expert_width=("intermediate_size",)),
-    "minimax_m2": Facts(expert_width=("intermediate_size",), qk_norm="width", qk_norm_key="use_qk_norm", window="none",
-                        defaults={"use_qk_norm": True}),
-    "minimax_m3": Facts(qk_norm="head", gate="attention_output_gate", window="none", build="minimax_m3",
-                        expert_width=("moe_intermediate_size", "intermediate_size"), expert_path="block_sparse_moe.experts"),
+    "gpt_oss": Facts(
+        qkv_bias="attention_bias",
+        out_bias="attention_bias",
+        sinks=True,
+        expert_width=("intermediate_size",),
+        router_bias=True,
+        expert_bias=True,
+        window="even",
+        defaults={"attention_bias": True},
+    ),
+    "phimoe": Facts(
+        norm="layer",
+        qkv_bias="attention_bias",
+        out_bias="attention_bias",
+        head_bias="lm_head_bias",
+        expert_width=("intermediate_size",),
+    ),
+    "minimax_m2": Facts(
+        expert_width=("intermediate_size",),
+        qk_norm="width",
+        qk_norm_key="use_qk_norm",
+        window="none",
+        defaults={"use_qk_norm": True},
+    ),
+    "minimax_m3": Facts(
+        qk_norm="head",
+        gate="attention_output_gate",
+        window="none",
+        build="minimax_m3",
+        expert_width=("moe_intermediate_size", "intermediate_size"),
+        expert_path="block_sparse_moe.experts",
+    ),
     "longcat_flash": replace(DEEPSEEK, ffn_bias=False, build="longcat", mtp=""),
     "jetmoe": Facts(window="none", build="jetmoe", tied=True, expert_width=("intermediate_size",)),
     "grok-1": Facts(norms=4, expert_width=("intermediate_size",), window="none", tied=True),
     "dbrx": Facts(norm="layer_no_bias", window="none", build="dbrx", expert_width=("ffn_hidden_size",)),
-    "llama4_text": Facts(qkv_bias="attention_bias", out_bias="attention_bias", window="chunked",
-                         expert_width=("intermediate_size",), build="llama4"),
+    "llama4_text": Facts(
+        qkv_bias="attention_bias",
+        out_bias="attention_bias",
+        window="chunked",
+        expert_width=("intermediate_size",),
+        build="llama4",
+    ),
     "step3_text": Facts(window="none", build="step3"),
     "mllama_text_model": Facts(window="none", build="mllama"),
     # Linear and hybrid
     "kimi_linear": replace(DEEPSEEK, mtp=""),
-    "nemotron_h": Facts(norms=1, gated=False, qkv_bias="attention_bias", out_bias="attention_bias", ffn_bias="mlp_bias",
-                        window="none", build="nemotron_h"),
+    "nemotron_h": Facts(
+        norms=1,
+        gated=False,
+        qkv_bias="attention_bias",
+        out_bias="attention_bias",
+        ffn_bias="mlp_bias",
+        window="none",
+        build="nemotron_h",
+    ),
     # Further likenesses of Llama
     "apertus": replace(BIASED, gated=False, qk_norm="head", layer_other=2),
     "bitnet": replace(BIASED, norms=3, ffn_norm=True),
-    "starcoder2": Facts(norm="layer", qkv_bias="use_bias", out_bias="use_bias", ffn_bias="use_bias", gated=False, tied=True),
+    "starcoder2": Facts(
+        norm="layer", qkv_bias="use_bias", out_bias="use_bias", ffn_bias="use_bias", gated=False, tied=True
+    ),
     "nemotron": replace(LLAMA, norm="layer", gated=False),
     "jais2": replace(LLAMA, norm="layer", gated=False, defaults={"attention_bias": True, "mlp_bias": True}),
     "nanochat": Facts(norm="none", gated=False, qkv_bias="attention_bias", out_bias="attention_bias", window="none"),
@@ -247,12 +358,25 @@ FAMILIES: dict[str, Facts] = {
     "minicpm3": replace(DEEPSEEK, mtp=""),
     "youtu": replace(DEEPSEEK, mtp="", ffn_bias=False),
     # Further experts
-    "afmoe": Facts(norms=4, qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="head", gate=True,
-                   router_parameters=1, window="pattern"),
+    "afmoe": Facts(
+        norms=4,
+        qkv_bias="attention_bias",
+        out_bias="attention_bias",
+        qk_norm="head",
+        gate=True,
+        router_parameters=1,
+        window="pattern",
+    ),
     "aria_text": replace(LLAMA, expert_width=("intermediate_size",)),
     "axk1": replace(DEEPSEEK, ffn_bias=False, sparse_norm=True),
-    "cohere2_moe": replace(COHERE, qk_norm="", window="pattern", defaults={"sliding_window_pattern": 4},
-                           expert_width=("intermediate_size",), build="cohere2_moe"),
+    "cohere2_moe": replace(
+        COHERE,
+        qk_norm="",
+        window="pattern",
+        defaults={"sliding_window_pattern": 4},
+        expert_width=("intermediate_size",),
+        build="cohere2_moe",
+    ),
     "dots1": replace(QWEN3, mtp="copies"),
     "ernie4_5_moe": replace(ERNIE, head_bias="use_bias", router_parameters=1),
     "exaone_moe": replace(EXAONE4, mtp="plain"),
@@ -289,8 +413,9 @@ FAMILIES: dict[str, Facts] = {
     "rwkv": Facts(norm="layer", gated=False, window="none", build="rwkv"),
     "xlstm": replace(PLAIN, build="xlstm"),
     "olmo_hybrid": replace(OLMO2, norms=2),
-    "recurrent_gemma": replace(PLAIN, out_bias=True, qkv_bias="attention_bias", ffn_bias=True, fused_width=True, tied=True,
-                               window="key"),
+    "recurrent_gemma": replace(
+        PLAIN, out_bias=True, qkv_bias="attention_bias", ffn_bias=True, fused_width=True, tied=True, window="key"
+    ),
 }
 
 ALIASES = {
@@ -302,7 +427,11 @@ ALIASES = {
     "mllama": "mllama_text_model", "gemma4_unified": "gemma4_text", "gemma4_unified_text": "gemma4_text",
     "apertus1p5_text": "apertus", "dots3_note": "dots3_note_text", "minimax_m3_vl_text": "minimax_m3",
     "minimax_m3_vl": "minimax_m3", "phi4_multimodal": "phi3", "phi4mm": "phi3", "phi4": "phi3", "gpt-sw3": "gpt2",
-    "minimax_text_01": "minimax", "hunyuan": "hunyuan_v1_dense", "llava": "llama", "glm4v": "glm4v_text",
+    "minimax_text_01": "minimax", "hunyuan": "hunyuan_v1_dense",
+    "qwen2_5_omni_text": "qwen2", "qwen2_5_omni": "qwen2", "qwen3_omni_moe_text": "qwen3_moe", "glm4v_moe_text": "glm4_moe",
+    "glm4v_moe": "glm4_moe", "glm_ocr_text": "glm4v_text", "glm_ocr": "glm4v_text", "granite4_vision_text": "granite",
+    "granite_docling_text": "granite", "hunyuan_vl_text": "hunyuan_v1_dense", "paddleocr_vl_text": "ernie4_5",
+    "paddleocr_vl": "ernie4_5", "emu3_text_model": "llama", "step3p7": "step3p5", "kimi_vl": "deepseek_v3", "llava": "llama", "glm4v": "glm4v_text",
 }  # fmt: skip
 """Model types whose facts are another's."""
 

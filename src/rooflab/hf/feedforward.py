@@ -9,16 +9,26 @@ from rooflab.model import Dense, FeedForward, MoE
 from rooflab.units import InputError
 
 WIDTH = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "ff_intermediate_size", "dim_ff", "dff", "d_ff")
-EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts", "n_experts")
+EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts", "num_routed_experts", "n_experts")
 TOPK = (
-    "num_experts_per_tok", "num_experts_per_token", "moe_top_k", "moe_topk", "top_k_experts", "moe_k", "experts_per_token",
-    "num_selected_experts", "top_k",
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "moe_top_k",
+    "moe_topk",
+    "top_k_experts",
+    "moe_k",
+    "experts_per_token",
+    "num_selected_experts",
+    "top_k",
 )
 DENSE_WIDTH = ("dense_intermediate_size", "intermediate_size_mlp")
 SHARED_COUNT = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
 SHARED_WIDTH = (
-    "shared_expert_intermediate_size", "shared_experts_intermediate_size", "moe_shared_expert_intermediate_size",
-    "shared_intermediate_size", "share_expert_dim",
+    "shared_expert_intermediate_size",
+    "shared_experts_intermediate_size",
+    "moe_shared_expert_intermediate_size",
+    "shared_intermediate_size",
+    "share_expert_dim",
 )
 
 
@@ -58,7 +68,12 @@ def moe(k: Keys, facts: Facts, hidden: int) -> MoE:
     if shared and switch(k, facts.ffn_bias):
         other += (2 if facts.gated else 1) * shared + hidden
     return MoE(
-        experts=experts, topk=topk, width=width, gated=facts.gated, shared_width=shared, shared_gated=facts.gated,
+        experts=experts,
+        topk=topk,
+        width=width,
+        gated=facts.gated,
+        shared_width=shared,
+        shared_gated=facts.gated,
         expert_other_params=((2 if facts.gated else 1) * width + hidden) if switch(k, facts.expert_bias) else 0,
         router_other_params=router + facts.router_parameters * experts,
         other_params=other,
@@ -81,11 +96,16 @@ def sparse_layers(k: Keys, layers: int) -> list[bool]:
     kinds = k.per_layer(layers, "mlp_layer_types")
     if kinds:
         return [kind not in ("dense", "mlp") for kind in kinds]
+    if isinstance(k.data.get("moe_layers_enum"), list):
+        on = {x for x in k.list("moe_layers_enum") if isinstance(x, int)}
+        return [i in on for i in range(layers)]
     if k.has("moe_layers_enum"):
         return listed(k, layers)
     if isinstance(k.data.get("moe_layer_freq"), list):
         return [bool(x) for x in k.per_layer(layers, "moe_layer_freq")]
-    first = k.count("first_k_dense_replace", "num_dense_layers", "moe_layer_num_skipped", limit="layers", default=0, low=0)
+    first = k.count(
+        "first_k_dense_replace", "num_dense_layers", "moe_layer_num_skipped", limit="layers", default=0, low=0
+    )
     step = k.count("decoder_sparse_step", "moe_layer_freq", "moe_layer_interval", limit="layers", default=1, low=0)
     offset = 1 if k.has("decoder_sparse_step", "moe_layer_interval") else 0
     if k.has("interleave_moe_layer_step"):
@@ -94,7 +114,11 @@ def sparse_layers(k: Keys, layers: int) -> list[bool]:
         step = k.count("expert_layer_period", limit="layers")
         offset = -k.count("expert_layer_offset", limit="layers", default=0, low=0)
     start = k.count("moe_layer_start_index", limit="layers", default=0, low=0)
-    end = k.count("moe_layer_end_index", limit="layers", default=layers - 1, low=-1) if k.has("moe_layer_end_index") else -1
+    end = (
+        k.count("moe_layer_end_index", limit="layers", default=layers - 1, low=-1)
+        if k.has("moe_layer_end_index")
+        else -1
+    )
     end = layers - 1 if end < 0 else end
     only_dense = set(k.list("mlp_only_layers"))
     return [
@@ -109,7 +133,9 @@ def listed(k: Keys, layers: int) -> list[bool]:
     try:
         chosen = {int(word) for word in words if word.strip()}
     except ValueError as error:
-        raise InputError(f"{k.name('moe_layers_enum')} must be layer numbers with commas; correct the config") from error
+        raise InputError(
+            f"{k.name('moe_layers_enum')} must be layer numbers with commas; correct the config"
+        ) from error
     return [i in chosen for i in range(layers)]
 
 

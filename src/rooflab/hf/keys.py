@@ -96,11 +96,13 @@ class Keys:
         """The error for a missing key."""
         tried = " or ".join(self.name(name) for name in names)
         kind = f" (model_type {self.model_type})" if self.model_type else ""
-        return InputError(f"the config does not say {want}: no key {tried}{kind}; add the key or use the original config.json")
+        return InputError(
+            f"the config does not say {want}: no key {tried}{kind}; add the key or use the original config.json"
+        )
 
     # --------------------------------------------------------------------------------------------- values
 
-    def count(self, *names: str, limit: str = "width", default: int | None | _Missing = MISSING, low: int = 1) -> int:
+    def count(self, *names: str, limit: str = "width", default: int | _Missing | None = MISSING, low: int = 1) -> int:
         """A whole number within its range; without a default a missing key is refused."""
         name, value = self.find(*names, essential=default is MISSING)
         if value is None:
@@ -116,7 +118,9 @@ class Keys:
         if isinstance(value, bool) or not isinstance(value, int):
             raise InputError(f"{self.name(name)} must be a whole number, not {shown(value)}; correct the config")
         if not low <= value <= LIMITS[limit]:
-            raise InputError(f"{self.name(name)} = {shown(value)} is outside {low} to {LIMITS[limit]}; correct the config")
+            raise InputError(
+                f"{self.name(name)} = {shown(value)} is outside {low} to {LIMITS[limit]}; correct the config"
+            )
         return value
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
@@ -125,7 +129,9 @@ class Keys:
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-            raise InputError(f"{self.name(name)} must be a number from {low} to {high}, not {shown(value)}; correct the config")
+            raise InputError(
+                f"{self.name(name)} must be a number from {low} to {high}, not {shown(value)}; correct the config"
+            )
         return float(value)
 
     def flag(self, *names: str, default: bool = False) -> bool:

@@ -21,7 +21,14 @@ Section = dict[str, Any]
 Module = tuple[str, str, int]
 """Class of tensor, name of a module, its weight in the class."""
 
-LEFT_ALONE = ("ignore", "exclude_modules", "modules_to_not_convert", "exclude", "ignored_layers", "llm_int8_skip_modules")
+LEFT_ALONE = (
+    "ignore",
+    "exclude_modules",
+    "modules_to_not_convert",
+    "exclude",
+    "ignored_layers",
+    "llm_int8_skip_modules",
+)
 WEIGHT_ONLY = {2: "int2", 3: "int3", 4: "int4", 5: "q5_k", 6: "q6_k", 8: "int8_weight"}
 ALGORITHMS = (
     ("nvfp4", "nvfp4"), ("mxfp4", "mxfp4"), ("mxfp8", "mxfp8"), ("w4a16", "int4"), ("w4a8", "int4"), ("int4", "int4"),
@@ -33,8 +40,15 @@ ALGORITHMS = (
 
 def quantization(outer: Keys, text: Keys, facts: Facts, layers: list[Block]) -> dict[str, str]:
     """Class of tensor → format, for the classes a config quantises; empty for an unquantised model."""
-    section = next((s for k in (outer, text) for key in ("quantization_config", "compression_config", "quantization")
-                    if isinstance(s := k.data.get(key), dict) and s), None)
+    section = next(
+        (
+            s
+            for k in (outer, text)
+            for key in ("quantization_config", "compression_config", "quantization")
+            if isinstance(s := k.data.get(key), dict) and s
+        ),
+        None,
+    )
     if section is None:
         return {}
     method = str(section.get("quant_method") or section.get("quant_algo") or section.get("method") or "").lower()
@@ -67,7 +81,9 @@ def modules(facts: Facts, layers: list[Block]) -> list[Module]:
                 shared = f"layers.{i}.{facts.ffn_path}.{facts.shared_path}".rstrip(".")
                 named.append(("ffn", f"{shared}.down_proj", layer.ffn.shared_width))
         elif layer.ffn is not None:
-            named += [("ffn", f"layers.{i}.{facts.ffn_path}.{leaf}", layer.ffn.width) for leaf in ("up_proj", "down_proj")]
+            named += [
+                ("ffn", f"layers.{i}.{facts.ffn_path}.{leaf}", layer.ffn.width) for leaf in ("up_proj", "down_proj")
+            ]
     return named
 
 
@@ -86,15 +102,23 @@ def _majorities(outer: Keys, section: Section, choose: Choice, named: list[Modul
         form = max(counts, key=lambda each: counts[each])
         if len(counts) > 1:
             share = round(100 * counts[form] / sum(counts.values()))  # ints
-            outer.note(f"quantisation: about {share} % of the {name_class} weights are {form or '16 bit'}, the rest "
-                       f"{' and '.join(sorted(each or '16 bit' for each in counts if each != form))}; counted as {form or '16 bit'}")
+            outer.note(
+                f"quantisation: about {share} % of the {name_class} weights are {form or '16 bit'}, the rest "
+                f"{' and '.join(sorted(each or '16 bit' for each in counts if each != form))}; counted as {form or '16 bit'}"
+            )
         if form:
             found[name_class] = form
     return found
 
 
 def _patterns(section: Section) -> list[str]:
-    return [each for key in LEFT_ALONE if isinstance(section.get(key), list) for each in section[key] if isinstance(each, str)]
+    return [
+        each
+        for key in LEFT_ALONE
+        if isinstance(section.get(key), list)
+        for each in section[key]
+        if isinstance(each, str)
+    ]
 
 
 # --------------------------------------------------------------------------------------- module patterns
@@ -117,7 +141,9 @@ class Patterns:
 
     def _expression(self, text: str, outer: Keys) -> None:
         simple = re.sub(r"(\.\*)+", ".*", text)
-        risky = len(simple) > 300 or len(re.findall(r"[*+{]", simple)) > 4 or re.search(r"[)\]][*+{].*[)\]][*+{]", simple)
+        risky = (
+            len(simple) > 300 or len(re.findall(r"[*+{]", simple)) > 4 or re.search(r"[)\]][*+{].*[)\]][*+{]", simple)
+        )
         try:
             if risky:
                 raise re.error("too many wildcards")
@@ -203,8 +229,11 @@ def _modelopt(section: Section) -> Choice:
     algorithm = inner.get("quant_algo") or section.get("quant_algo")
     layers = inner.get("quantized_layers")
     if isinstance(layers, dict) and layers:
-        forms = {_bare(name): _algorithm(entry.get("quant_algo")) for name, entry in layers.items()
-                 if isinstance(name, str) and isinstance(entry, dict)}
+        forms = {
+            _bare(name): _algorithm(entry.get("quant_algo"))
+            for name, entry in layers.items()
+            if isinstance(name, str) and isinstance(entry, dict)
+        }
         return lambda name_class, name: _nearest_form(forms, name_class, name)
     if isinstance(section.get("config_groups"), dict):
         return _compressed(section)
@@ -232,7 +261,10 @@ def _compressed(section: Section) -> Choice:
         raise InputError("no config_groups with weights")
     if len(chosen) == 1 and "Linear" in chosen[0][0]:
         return _always(chosen[0][1])
-    matchers = [(Patterns([t for t in targets if t != "Linear"], Keys({})), "Linear" in targets, form) for targets, form in chosen]
+    matchers = [
+        (Patterns([t for t in targets if t != "Linear"], Keys({})), "Linear" in targets, form)
+        for targets, form in chosen
+    ]
 
     def choose(name_class: str, name: str) -> str:
         exact = next((form for patterns, _, form in matchers if patterns.match(name)), "")
@@ -289,7 +321,9 @@ def _nested_bits(section: Section) -> Choice:
 
 def _quanto(section: Section) -> Choice:
     name = str(section.get("weights")).lower()
-    return _always("fp8_weight" if "float8" in name else {"int8": "int8_weight", "int4": "int4", "int2": "int2"}.get(name, "int4"))
+    return _always(
+        "fp8_weight" if "float8" in name else {"int8": "int8_weight", "int4": "int4", "int2": "int2"}.get(name, "int4")
+    )
 
 
 def _w4afp8(section: Section) -> Choice:

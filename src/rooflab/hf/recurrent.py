@@ -42,8 +42,14 @@ def gated_delta_net(k: Keys) -> Recurrent:
     values = value_heads * value_dim
     channels = 2 * key_heads * key_dim + values
     return Recurrent(
-        form="gated_delta_net", heads=value_heads, key_dim=key_dim, value_dim=value_dim,
-        in_width=channels + values + 2 * value_heads, out_width=values, conv_channels=channels, conv_kernel=kernel,
+        form="gated_delta_net",
+        heads=value_heads,
+        key_dim=key_dim,
+        value_dim=value_dim,
+        in_width=channels + values + 2 * value_heads,
+        out_width=values,
+        conv_channels=channels,
+        conv_kernel=kernel,
         other_params=channels * kernel + 2 * value_heads + value_dim,
     )
 
@@ -65,8 +71,16 @@ def kda(k: Keys, hidden: int) -> Recurrent:
         gates, low_rank = 2 * heads * dim, 0
     width = heads * dim
     return Recurrent(
-        form="kda", heads=heads, key_dim=dim, value_dim=dim, in_width=3 * width + gates + heads, out_width=width,
-        inner_params=low_rank, conv_channels=3 * width, conv_kernel=kernel, state_flop=7.0,
+        form="kda",
+        heads=heads,
+        key_dim=dim,
+        value_dim=dim,
+        in_width=3 * width + gates + heads,
+        out_width=width,
+        inner_params=low_rank,
+        conv_channels=3 * width,
+        conv_kernel=kernel,
+        state_flop=7.0,
         other_params=3 * width * kernel + heads + width + dim,
     )
 
@@ -83,8 +97,16 @@ def mamba1(k: Keys, hidden: int) -> Recurrent:
     if k.flag("mamba_proj_bias") or k.flag("use_bias"):
         other += 2 * inner + hidden
     return Recurrent(
-        form="mamba", heads=inner, key_dim=states, value_dim=1, in_width=2 * inner, out_width=inner,
-        inner_params=inner * (rank + 2 * states) + rank * inner, conv_channels=inner, conv_kernel=kernel, chunk=256,
+        form="mamba",
+        heads=inner,
+        key_dim=states,
+        value_dim=1,
+        in_width=2 * inner,
+        out_width=inner,
+        inner_params=inner * (rank + 2 * states) + rank * inner,
+        conv_channels=inner,
+        conv_kernel=kernel,
+        chunk=256,
         other_params=other + (rank + 2 * states if k.model_type == "jamba" else 0),
     )
 
@@ -107,8 +129,15 @@ def mamba2(k: Keys, hidden: int) -> Recurrent:
     if k.flag("mamba_proj_bias") or k.flag("use_bias"):
         other += in_width + hidden
     return Recurrent(
-        form="mamba2", heads=heads, key_dim=states, value_dim=dim, in_width=in_width, out_width=inner,
-        conv_channels=channels, conv_kernel=kernel, chunk=k.count("mamba_chunk_size", "chunk_size", limit="width", default=256),
+        form="mamba2",
+        heads=heads,
+        key_dim=states,
+        value_dim=dim,
+        in_width=in_width,
+        out_width=inner,
+        conv_channels=channels,
+        conv_kernel=kernel,
+        chunk=k.count("mamba_chunk_size", "chunk_size", limit="width", default=256),
         other_params=other,
     )
 
@@ -118,8 +147,15 @@ def short_convolution(k: Keys, hidden: int) -> Recurrent:
     kernel = k.count("conv_L_cache", limit="small")
     bias = k.flag("conv_bias")
     return Recurrent(
-        form="short_conv", heads=0, key_dim=0, value_dim=0, in_width=3 * hidden, out_width=hidden, conv_channels=hidden,
-        conv_kernel=kernel, other_params=hidden * kernel + (5 * hidden if bias else 0),
+        form="short_conv",
+        heads=0,
+        key_dim=0,
+        value_dim=0,
+        in_width=3 * hidden,
+        out_width=hidden,
+        conv_channels=hidden,
+        conv_kernel=kernel,
+        other_params=hidden * kernel + (5 * hidden if bias else 0),
     )
 
 
@@ -130,8 +166,16 @@ def rg_lru(k: Keys, hidden: int) -> Recurrent:
     kernel = k.count("conv1d_width", limit="small")
     block = width // heads
     return Recurrent(
-        form="rg_lru", heads=heads, key_dim=block, value_dim=1, in_width=2 * width, out_width=width,
-        inner_params=2 * heads * block * block, conv_channels=width, conv_kernel=kernel, chunk=256,
+        form="rg_lru",
+        heads=heads,
+        key_dim=block,
+        value_dim=1,
+        in_width=2 * width,
+        out_width=width,
+        inner_params=2 * heads * block * block,
+        conv_channels=width,
+        conv_kernel=kernel,
+        chunk=256,
         other_params=2 * width + hidden + width * kernel + width + width + 2 * heads * block,
     )
 
@@ -141,6 +185,13 @@ def lightning(k: Keys, hidden: int) -> Recurrent:
     heads = k.count(*HEADS, limit="heads")
     dim = head_dim_of(k, hidden, heads)
     return Recurrent(
-        form="lightning", heads=heads, key_dim=dim, value_dim=dim, in_width=4 * heads * dim, out_width=heads * dim,
-        state_flop=5.0, chunk=256, other_params=heads * dim,
+        form="lightning",
+        heads=heads,
+        key_dim=dim,
+        value_dim=dim,
+        in_width=4 * heads * dim,
+        out_width=heads * dim,
+        state_flop=5.0,
+        chunk=256,
+        other_params=heads * dim,
     )

@@ -68,7 +68,9 @@ def _path(text: str) -> Path | None:
     try:
         if path.is_dir():
             if not (path / "config.json").is_file():
-                raise InputError(f"the folder {shown(text)} has no config.json; give the folder of a model or the file itself")
+                raise InputError(
+                    f"the folder {shown(text)} has no config.json; give the folder of a model or the file itself"
+                )
             return path / "config.json"
         if path.exists():
             return path
@@ -91,10 +93,14 @@ def read_json(path: Path) -> dict[str, Any]:
             raise InputError(f"{path} is not a regular file; give a config.json")
         size = path.stat().st_size
         if size > LARGEST_FILE:
-            raise InputError(f"{path} has {size} bytes; a config.json has at most {LARGEST_FILE}: give the config, not the weights")
+            raise InputError(
+                f"{path} has {size} bytes; a config.json has at most {LARGEST_FILE}: give the config, not the weights"
+            )
         return parse_json(path.read_bytes(), str(path))
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}; check the path and its permissions") from error
+        raise InputError(
+            f"{path} cannot be read: {error.strerror or error}; check the path and its permissions"
+        ) from error
 
 
 def parse_json(raw: bytes, label: str) -> dict[str, Any]:

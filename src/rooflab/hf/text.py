@@ -16,7 +16,15 @@ from rooflab.hf.vision import vision_params
 from rooflab.model import Block, Model, MoE
 from rooflab.units import InputError
 
-TEXT_SECTIONS = ("text_config", "llm_config", "language_config", "lm_config", "language_model", "thinker_config", "llm_cfg")
+TEXT_SECTIONS = (
+    "text_config",
+    "llm_config",
+    "language_config",
+    "lm_config",
+    "language_model",
+    "thinker_config",
+    "llm_cfg",
+)
 DTYPES = {"float32": "fp32", "float": "fp32", "fp32": "fp32", "float16": "fp16", "half": "fp16", "fp16": "fp16",
           "bfloat16": "bf16", "bf16": "bf16"}  # fmt: skip
 LARGEST = 10**15
@@ -38,19 +46,32 @@ def read(config: dict[str, Any], name: str = "", source: str = "") -> Model:
     note_defaults(text)
     tied = is_tied(outer, text, facts)
     model = Model(
-        name=name or text.text("_name_or_path") or outer.text("_name_or_path") or text.model_type, hidden=parts.hidden,
-        vocab=parts.vocab, blocks=blocks, tied=tied, max_context=context_of(text), other_params=parts.other,
-        dtype=dtype_of(outer, text), source=source, **parts.fields,
+        name=name or text.text("_name_or_path") or outer.text("_name_or_path") or text.model_type,
+        hidden=parts.hidden,
+        vocab=parts.vocab,
+        blocks=blocks,
+        tied=tied,
+        max_context=context_of(text),
+        other_params=parts.other,
+        dtype=dtype_of(outer, text),
+        source=source,
+        **parts.fields,
     )
     model = replace(model, mtp_params=mtp_params(text, facts, parts, model))
-    model = replace(model, quantization=quantization(outer, text, facts, parts.layers), vision_params=vision_params(outer, text, model))
+    model = replace(
+        model,
+        quantization=quantization(outer, text, facts, parts.layers),
+        vision_params=vision_params(outer, text, model),
+    )
     return checked(replace(model, notes=tuple(outer.notes)))
 
 
 def refuse_other_kinds(k: Keys) -> None:
     """Refuse what is not a decoder language model."""
     if "_class_name" in k.data or "_diffusers_version" in k.data:
-        raise InputError(f"this is a diffusion pipeline's config ({shown(k.data.get('_class_name'))}), not a language model's")
+        raise InputError(
+            f"this is a diffusion pipeline's config ({shown(k.data.get('_class_name'))}), not a language model's"
+        )
     names = k.list("architectures")
     if k.data.get("is_encoder_decoder") is True:
         raise InputError(f"{who(k, names)} is an encoder-decoder; only decoder language models are estimated")
@@ -108,7 +129,10 @@ def guess(k: Keys) -> Facts:
     act = k.text("hidden_act", "hidden_activation", "activation_function", "activation")
     gated = rms or act in ("silu", "swish", "swiglu", "geglu")
     tied = "tie_word_embeddings" not in k.data
-    bias = next((key for key in ("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias", "use_bias") if key in k.data), False)
+    bias = next(
+        (key for key in ("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias", "use_bias") if key in k.data),
+        False,
+    )
     k.note(
         f"model_type {k.model_type or 'absent'!r} is not known: read from its keys, assuming {'RMS' if rms else 'layer'} norms, "
         f"{'a gated' if gated else 'an ungated'} feed-forward ({act or 'no activation given'}), "
@@ -117,9 +141,18 @@ def guess(k: Keys) -> Facts:
     )
     qk_norm = next((key for key in ("use_qk_norm", "qk_norm", "qk_layernorm") if isinstance(k.data.get(key), bool)), "")
     return Facts(
-        norm="rms" if rms else "layer", gated=gated, qkv_bias=bias, ffn_bias="mlp_bias", tied=tied,
-        qk_norm="head" if qk_norm else "", qk_norm_key=qk_norm,
-        window="pattern" if k.has("sliding_window_pattern") else "key" if k.flag("use_sliding_window", default=True) else "none",
+        norm="rms" if rms else "layer",
+        gated=gated,
+        qkv_bias=bias,
+        ffn_bias="mlp_bias",
+        tied=tied,
+        qk_norm="head" if qk_norm else "",
+        qk_norm_key=qk_norm,
+        window="pattern"
+        if k.has("sliding_window_pattern")
+        else "key"
+        if k.flag("use_sliding_window", default=True)
+        else "none",
         expert_width=("moe_intermediate_size", "expert_intermediate_size", "intermediate_size"),
     )
 
@@ -128,8 +161,13 @@ def is_tied(outer: Keys, text: Keys, facts: Facts) -> bool:
     """Whether head and table are one; the language model's own word first, then the outer config's."""
     said = [k.flag("tie_word_embeddings") for k in (text, outer) if k.data.get("tie_word_embeddings") is not None]
     if len(said) > 1 and said[0] != said[1]:
-        newer = outer.text("transformers_version")[:1].isdigit() and int(outer.text("transformers_version").split(".")[0]) >= 5
-        outer.note(f"tie_word_embeddings differs between the sections; taken from the {'outer' if newer else 'inner'} one")
+        newer = (
+            outer.text("transformers_version")[:1].isdigit()
+            and int(outer.text("transformers_version").split(".")[0]) >= 5
+        )
+        outer.note(
+            f"tie_word_embeddings differs between the sections; taken from the {'outer' if newer else 'inner'} one"
+        )
         return said[1] if newer else said[0]
     if said:
         return said[0]
@@ -188,5 +226,7 @@ def checked(model: Model) -> Model:
     """Refuse a count no model has."""
     total = model.params()
     if not 0 < total <= LARGEST:
-        raise InputError(f"the config describes {total} parameters, outside 1 to {LARGEST}; check {HIDDEN[0]} and the layers")
+        raise InputError(
+            f"the config describes {total} parameters, outside 1 to {LARGEST}; check {HIDDEN[0]} and the layers"
+        )
     return model

@@ -56,7 +56,9 @@ def linear(rows: int, columns: int, bias: bool = True) -> int:
     return rows * columns + (columns if bias else 0)
 
 
-def layer(hidden: int, width: int, *, norm: int = 2, bias: bool = True, mlp_bias: bool = True, gated: bool = False) -> int:
+def layer(
+    hidden: int, width: int, *, norm: int = 2, bias: bool = True, mlp_bias: bool = True, gated: bool = False
+) -> int:
     """Parameters of one plain vision layer; `norm` is 2 for a norm with bias and 1 without."""
     attention = 4 * linear(hidden, hidden, bias)
     mlp = (2 if gated else 1) * linear(hidden, width, mlp_bias) + linear(width, hidden, mlp_bias)
@@ -165,7 +167,13 @@ def _mllama(v: Keys, outer: Keys, model: Model) -> int:
     each = layer(hidden, width, bias=False)
     projector = linear(v.count("vision_output_dim", limit="width"), model.hidden)
     return (
-        hidden + patch_embedding(v, hidden, bias=False) + tables + 4 * hidden + layers * each + wide * (each + 2) + projector
+        hidden
+        + patch_embedding(v, hidden, bias=False)
+        + tables
+        + 4 * hidden
+        + layers * each
+        + wide * (each + 2)
+        + projector
     )
 
 
@@ -190,7 +198,9 @@ def _moonvit(v: Keys, outer: Keys, model: Model) -> int:
         merged *= v.whole("merge_kernel_size", size, "small")
     rows = v.count("init_pos_emb_height", limit="small") * v.count("init_pos_emb_width", limit="small")
     projector = 2 * hidden + linear(merged, merged) + linear(merged, model.hidden)
-    return patch_embedding(v, hidden, bias=True) + rows * hidden + layers * layer(hidden, width) + 2 * hidden + projector
+    return (
+        patch_embedding(v, hidden, bias=True) + rows * hidden + layers * layer(hidden, width) + 2 * hidden + projector
+    )
 
 
 def _glm4v(v: Keys, outer: Keys, model: Model) -> int:
