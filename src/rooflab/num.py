@@ -75,6 +75,11 @@ def clip(a: Number, low: Number, high: Number) -> Number:
     return minimum(maximum(a, low), high)
 
 
+def log2(a: Number) -> Number:
+    """Binary logarithm of a positive number."""
+    return math.log2(a) if _scalar(a) else _numpy().log2(a)
+
+
 def all_true(condition: Number) -> bool:
     """True when the condition holds everywhere."""
     return bool(condition) if _scalar(condition) else bool(_numpy().all(condition))

@@ -184,6 +184,10 @@ class Op(msgspec.Struct, frozen=True, kw_only=True):
     """Axis of the layout whose ranks talk: tp | cp | ep | ffn | pp | split | attention_dp."""
     hides_under: tuple[str, ...] = ()
     """Stages this communication can overlap."""
+    format: str = ""
+    """Stored format of what it mainly reads from memory: weights of a product, entries of a cache, a state."""
+    shape: dict[str, Number] = {}
+    """Numbers a kernel's price depends on beyond m, n, k and groups: sequences, heads, context, experts' loads, …"""
     why: tuple[Reason, ...] = ()
 
     def bytes(self) -> Number:

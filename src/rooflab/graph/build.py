@@ -24,6 +24,7 @@ def gemm(
         stage=stage,
         count=count,
         dtype=FORMATS[getattr(cut.precision, tensor)].rate,
+        format=getattr(cut.precision, tensor),
         m=m,
         n=n,
         k=k,
@@ -52,6 +53,7 @@ def head_gemm(
         stage=stage,
         count=count,
         dtype=FORMATS[cut.precision.attention].rate,
+        format=cut.precision.attention,
         m=m,
         n=n,
         k=k,
@@ -78,6 +80,7 @@ def expert_gemm(
     held: Number,
     n: Number,
     k: Number,
+    shape: dict[str, Number],
 ) -> Op:
     """The routed experts' product: `pairs` rows over `touched` distinct n × k matrices, `held` of them resident."""
     size, act = cut.weight_size("expert"), cut.activation_size
@@ -88,6 +91,8 @@ def expert_gemm(
         stage=stage,
         count=count,
         dtype=FORMATS[cut.precision.expert].rate,
+        format=cut.precision.expert,
+        shape=shape,
         m=pairs / touched,
         n=n,
         k=k,

@@ -81,11 +81,29 @@ def _experts(ffn: MoE, cut: Cut, count: Number, tag: str) -> list[Op]:
     width = ffn.width / width_ranks
     up = width * (2.0 if ffn.gated else 1.0)
     inner = ffn.latent or cut.model.hidden
+    beside = pairs * (up + width + 4.0 * inner) * cut.activation_size
+    layer = {"pairs": pairs, "distinct": touched, "hidden": float(inner), "up": up, "inter": width, "beside": beside}
+
+    def shape(side: str) -> dict[str, Number]:
+        return {**layer, "share": (up if side == "up" else width) / (up + width)}
+
     operators = [
-        expert_gemm(cut, f"experts_up{tag}", f"experts_up{tag}", count, pairs, touched, held, up, inner),
-        elementwise(cut, f"experts_activation{tag}", f"experts_up{tag}", count, pairs, up + width, 1.0, 4.0),
-        expert_gemm(cut, f"experts_down{tag}", f"experts_down{tag}", count, pairs, touched, held, inner, width),
-        elementwise(cut, f"permute{tag}", f"permute{tag}", count, pairs, float(inner), 4.0, 1.0),
+        expert_gemm(cut, f"experts_up{tag}", f"experts_up{tag}", count, pairs, touched, held, up, inner, shape("up")),
+        elementwise(
+            cut,
+            f"experts_activation{tag}",
+            f"experts_up{tag}",
+            count,
+            pairs,
+            up + width,
+            1.0,
+            4.0,
+            shape={"fused": 1.0},
+        ),
+        expert_gemm(
+            cut, f"experts_down{tag}", f"experts_down{tag}", count, pairs, touched, held, inner, width, shape("down")
+        ),
+        elementwise(cut, f"permute{tag}", f"permute{tag}", count, pairs, float(inner), 4.0, 1.0, shape={"fused": 1.0}),
     ]
     return [
         op if op.kind != "grouped_gemm" else _with_reason(op, Reason("distinct_experts", f.distinct_experts, arguments))

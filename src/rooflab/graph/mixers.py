@@ -56,6 +56,7 @@ def attend(
     value_dim: Number,
     elements: Number,
     size: float,
+    shape: dict[str, Number] | None = None,
     why: tuple[Reason, ...] = (),
 ) -> Op:
     """A fused attention kernel over `pairs` visible pairs that reads `keys` cache entries per sequence."""
@@ -74,6 +75,8 @@ def attend(
         flop=f.attention_flop(pairs, heads, head_dim, value_dim),
         activation_bytes=f.query_output_bytes(tokens, heads, head_dim, value_dim, act),
         kv_bytes=f.cache_bytes(sequences, keys, elements, size),
+        format=cut.precision.kv,
+        shape={"sequences": sequences, "heads": heads, "head_dim": head_dim, "value_dim": value_dim, **(shape or {})},
         why=(
             Reason("flop", f.attention_flop, (pairs, heads, head_dim, value_dim)),
             Reason("activation_bytes", f.query_output_bytes, (tokens, heads, head_dim, value_dim, act)),
@@ -81,6 +84,28 @@ def attend(
             *why,
         ),
     )
+
+
+def decode_shape(kv_heads: Number, keys: Number) -> dict[str, Number]:
+    """What the price of decode attention depends on beside its heads."""
+    return {"kv_heads": kv_heads, "context": keys}
+
+
+def prefill_shape(cut: Cut, kv_heads: Number, window: float = 0.0) -> dict[str, Number]:
+    """What the price of prefill attention depends on beside its heads.
+
+    A context-parallel rank holds a share of the queries whose mean sees half the prompt: what others hold counts as cached.
+    """
+    new, cached = cut.prefill_tokens, cut.step.prefill_context
+    if not is_one(cut.layout.cp):
+        cached = cached + num.maximum(cut.step.prefill_tokens - new, 0.0) / 2.0
+    return {"kv_heads": kv_heads, "new": new, "cached": cached, "window": window}
+
+
+def narrowest(mixer: Attention | LatentAttention) -> float:
+    """Most keys a query may see, 0 for no limit."""
+    limits = [float(x) for x in (mixer.window, mixer.indexer.topk if mixer.indexer else 0) if x]
+    return min(limits) if limits else 0.0
 
 
 def append(cut: Cut, name: str, stage: str, count: Number, width: Number, elements: Number, size: float) -> Op:
@@ -126,6 +151,7 @@ def _index_operators(indexer: Indexer, cut: Cut, count: Number, tag: str) -> lis
                 value_dim=0.0,
                 elements=indexer.head_dim,
                 size=cut.kv_size,
+                shape=prefill_shape(cut, 1.0) if phase == "prefill" else decode_shape(1.0, keys),
             )
         )
     return operators
@@ -208,6 +234,7 @@ def _softmax_attention(mixer: Attention, cut: Cut, count: Number, tag: str, head
                 sequences=cut.prefill_sequences,
                 keys=keys,
                 size=cut.kv_size,
+                shape=prefill_shape(cut, cut.kv_heads(mixer), narrowest(mixer)),
                 why=(why,),
                 **shape,
             )
@@ -228,6 +255,7 @@ def _softmax_attention(mixer: Attention, cut: Cut, count: Number, tag: str, head
                 sequences=cut.decode_sequences,
                 keys=keys,
                 size=cut.kv_size,
+                shape=decode_shape(cut.kv_heads(mixer), keys),
                 **shape,
             )
         )
@@ -341,6 +369,7 @@ def _latent_prefill(
             value_dim=mixer.value_dim,
             elements=expanded + mixer.rope_dim,
             size=cut.activation_size,
+            shape={**prefill_shape(cut, heads, narrowest(mixer)), "latent_dim": float(mixer.kv_rank)},
             why=(why,),
         ),
     ]
@@ -372,6 +401,7 @@ def _latent_decode(
             value_dim=mixer.kv_rank,
             elements=latent,
             size=cut.kv_size,
+            shape=decode_shape(1.0, keys),
         ),
         *merge(cut, count, tag, heads, mixer.kv_rank),
         head_gemm(cut, f"absorb_v{tag}", stage, count, heads, rows, mixer.value_dim, mixer.kv_rank, 0.0),
@@ -394,7 +424,16 @@ def _(mixer: Recurrent, cut: Cut, count: Number, tag: str) -> list[Op]:
         channels, kernel = mixer.conv_channels / tp, float(mixer.conv_kernel)
         operators.append(
             elementwise(
-                cut, f"conv{tag}", f"conv{tag}", count, cut.tokens, channels, 2.0, 2.0 * kernel, part="attention"
+                cut,
+                f"conv{tag}",
+                f"conv{tag}",
+                count,
+                cut.tokens,
+                channels,
+                2.0,
+                2.0 * kernel,
+                part="attention",
+                shape={"taps": kernel, "channels": channels, "tokens": cut.tokens, "sequences": cut.rows},
             )
         )
     operators += _recurrence(mixer, cut, count, tag)
@@ -431,6 +470,14 @@ def _recurrence(mixer: Recurrent, cut: Cut, count: Number, tag: str) -> list[Op]
                 flop=why.formula(*why.arguments),
                 activation_bytes=f.elementwise_bytes(tokens, width, 1.0, cut.activation_size),
                 kv_bytes=f.cache_bytes(*moved),
+                format=cut.precision.state,
+                shape={
+                    "sequences": sequences,
+                    "heads": heads,
+                    "key_dim": mixer.key_dim,
+                    "value_dim": mixer.value_dim,
+                    **({"tokens": tokens} if phase == "prefill" else {}),
+                },
                 why=(
                     why,
                     Reason("activation_bytes", f.elementwise_bytes, (tokens, width, 1.0, cut.activation_size)),
