@@ -1,0 +1,203 @@
+"""The commands: one for each kind of question, and a few around them. Each question's command is made from its ask."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from rooflab.api.asks import CatalogAsk, ChipAsk, EstimateAsk, ExplainAsk, FitAsk, InspectAsk, StepAsk
+from rooflab.cli import options
+from rooflab.units import InputError, shown
+
+LARGEST_ASK = 20_000_000
+"""Bytes above which a file is no question."""
+
+
+class Command(msgspec.Struct, frozen=True):
+    """A command of the help: its question, what it does, and examples that tests run."""
+
+    kind: type[msgspec.Struct] | None
+    text: str
+    examples: tuple[str, ...]
+
+
+COMMANDS: dict[str, Command] = {
+    "estimate": Command(
+        EstimateAsk,
+        "Does it fit, how fast is it, and what does it cost?",
+        (
+            "rooflab estimate llama-3.1-8b --on h100-sxm --batch 32 --prompt 1024 --output 256",
+            "rooflab estimate deepseek-v3 --on hgx-h200 --tp 8 --batch 64 --prompt 4k --output 1k",
+            'rooflab estimate llama-3.1-70b --on "4x h100-sxm" --tp 4 --weights fp8 --kv fp8 --json',
+            'rooflab estimate qwen3-32b --on h100-sxm --set "memory_bandwidth=4.8 TB/s" --switch memory_efficiency=0.7',
+        ),
+    ),
+    "step": Command(
+        StepAsk,
+        "One forward pass, operator by operator, slowest first.",
+        (
+            "rooflab step llama-3.1-8b --on h100-sxm --batch 32 --context 1024",
+            "rooflab step llama-3.1-8b --on h100-sxm --phase prefill --context 8k",
+            "rooflab step mixtral-8x7b --on dgx-h100 --tp 4 --phase mixed --batch 64 --prefill-batch 2 --prefill-tokens 1024",
+        ),
+    ),
+    "explain": Command(
+        ExplainAsk,
+        "Why this number? Its formula, the same with your numbers in it, and where it comes from.",
+        (
+            "rooflab explain llama-3.1-8b --on h100-sxm --op ttft --prompt 1024",
+            "rooflab explain llama-3.1-8b --on h100-sxm --op qkv --batch 32",
+            "rooflab explain deepseek-v3 --on hgx-h200 --tp 8 --op kv --prompt 128k",
+        ),
+    ),
+    "fit": Command(
+        FitAsk,
+        "Does it fit, what is too large, and what is the least that would help?",
+        (
+            "rooflab fit llama-3.1-70b --on h100-sxm",
+            "rooflab fit qwen3-235b-a22b --on dgx-h100 --tp 8 --batch 16 --prompt 32k",
+        ),
+    ),
+    "chip": Command(
+        ChipAsk,
+        "The chip's own roofline: critical batch, balance context, regimes, memory.",
+        (
+            "rooflab chip llama-3.1-8b --on h100-sxm --batch 64 --context 8k",
+            "rooflab chip deepseek-v3 --on h200-sxm --bandwidth-multiplier 2",
+        ),
+    ),
+    "inspect": Command(
+        InspectAsk,
+        "What a model is: parameters, cache, bytes, layers.",
+        (
+            "rooflab inspect deepseek-v3",
+            "rooflab inspect gemma-3-27b --context 128k --kv fp8",
+        ),
+    ),
+    "catalog": Command(
+        CatalogAsk,
+        "What RoofLab knows: models, systems, devices, number formats, profiles.",
+        ("rooflab catalog models", "rooflab catalog systems", "rooflab catalog devices --json"),
+    ),
+    "ask": Command(
+        None,
+        "Answer a question from a JSON file, or from standard input (-). A saved report is asked again.",
+        ("rooflab estimate llama-3.1-8b --on h100-sxm --json | rooflab ask -",),
+    ),
+    "schema": Command(
+        None, "JSON Schema of every question and report, with units.", ("rooflab schema",)
+    ),
+}  # fmt: skip
+HELP = "Memory fit, speed, cost and energy of LLM inference, from a config.json, a machine and a workload."
+EPILOG = (
+    "A number may carry its prefix: 128k is 128,000 and 128Ki is 131,072. GB is 10⁹ bytes, GiB is 2³⁰.\n"
+    "Exit status: 0 answered, 1 our fault, 2 something about the question. --debug shows where our fault lies."
+)
+Json = Annotated[bool, typer.Option("--json", help="The report as JSON, in SI units.", rich_help_panel="Output")]
+
+
+def application(only: str | None = None) -> typer.Typer:
+    """The commands as Typer knows them; with `only`, that one alone, which starts faster."""
+    app = typer.Typer(
+        help=HELP, epilog=EPILOG, rich_markup_mode="rich", add_completion=only is None, pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )  # fmt: skip
+    app.callback(invoke_without_command=True)(_start)
+    for name, command in COMMANDS.items():
+        if only in (None, name):
+            app.command(name, help=command.text, epilog=_epilog(command))(_body(name, command))
+    return app
+
+
+def _start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from rooflab import __version__
+
+        print(f"rooflab {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def _epilog(command: Command) -> str:
+    lines = "\n".join(f"  {example}".replace("[", "\\[") for example in command.examples)
+    return f"[bold]Examples[/]\n{lines}"
+
+
+def _body(name: str, command: Command) -> Callable[..., None]:
+    """The function behind a command; its signature is what Typer makes options of."""
+    if command.kind is None:
+        return {"ask": _ask, "schema": _schema}[name]
+    kind = command.kind
+
+    def body(**given: Any) -> None:
+        as_json = given.pop("json")
+        _answer(options.ask(kind, given), as_json)
+
+    last = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
+    body.__signature__ = inspect.Signature([*options.parameters(kind), last])  # type: ignore[attr-defined]
+    body.__annotations__ = {}
+    return body
+
+
+def _answer(question: dict[str, Any], as_json: bool) -> None:
+    from rooflab.api import answer
+
+    report = answer(question)
+    if as_json:
+        return _print_json(report)
+    from rooflab.cli import terminal
+    from rooflab.show import page
+
+    terminal.draw(page(report), terminal.console())
+
+
+def _print_json(data: Any) -> None:
+    """Indented JSON; beyond ASCII only where the stream is sure to carry it."""
+    wide = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(data, indent=2, ensure_ascii=not wide, allow_nan=False))
+
+
+def _schema() -> None:
+    from rooflab.api import schema
+
+    _print_json(schema())
+
+
+def _ask(
+    file: Annotated[str, typer.Argument(help="A JSON file, or - for standard input.", metavar="FILE")],
+    json: Json = False,
+) -> None:
+    _answer(_saved(file), json)
+
+
+def _saved(file: str) -> dict[str, Any]:
+    """A question from a file; of a saved report, the question it answers."""
+    try:
+        if file == "-":
+            text = sys.stdin.read(LARGEST_ASK)
+        elif Path(file).is_file() and Path(file).stat().st_size > LARGEST_ASK:
+            raise InputError(f"{shown(file)} is too large to be a question; give what `--json` printed, or an ask")
+        else:
+            text = Path(file).read_text(encoding="utf-8-sig")
+        data = json.loads(text)
+    except OSError as problem:
+        raise InputError(f"{shown(file)} cannot be read: {problem.strerror or problem}") from None
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{shown(file)} is not JSON: {str(problem)[:120]}") from None
+    if isinstance(data, dict) and isinstance(data.get("ask"), dict):
+        data = data["ask"]
+    if not isinstance(data, dict):
+        example = '{"kind": "inspect", "model": "llama-3.1-8b"}'
+        raise InputError(f"{shown(file)} holds no question; write for example {example}")
+    return data

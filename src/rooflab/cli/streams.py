@@ -1,0 +1,48 @@
+"""Output that never fails for want of a character, and ends quietly when its reader has gone."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+from typing import Any, TextIO
+
+PLAIN = {
+    "█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": "-", "▎": "-", "▏": "-", "▓": "=", "▒": "+", "░": ":", "·": ".",
+    "─": "-", "│": "|", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "✔": "+", "✘": "x", "●": "*", "▲": "^",
+    "×": "x", "→": ">", "–": "-", "−": "-", "…": "~", "µ": "u", "€": "E", "⁹": "^9", "³": "^3", "⁰": "0", "ⁿ": "^n",
+    "\u00a0": " ", "’": "'", "“": '"', "”": '"', "≤": "<=", "≥": ">=", "²": "^2",
+}  # fmt: skip
+"""What stands in for a character that the stream cannot carry."""
+
+
+def _plainer(problem: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(problem, UnicodeEncodeError):
+        raise problem
+    bad = problem.object[problem.start : problem.end]
+    return "".join(PLAIN.get(character, "?") for character in bad), problem.end
+
+
+def forgive() -> None:
+    """Let standard output and error replace what their encoding lacks; missing streams go nowhere."""
+    codecs.register_error("rooflab", _plainer)
+    for name in ("stdout", "stderr"):
+        stream: Any = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+        elif hasattr(stream, "reconfigure") and not _is_utf8(stream):
+            stream.reconfigure(errors="rooflab")
+
+
+def _is_utf8(stream: TextIO) -> bool:
+    return (stream.encoding or "").lower().replace("-", "").replace("_", "") == "utf8"
+
+
+def abandon() -> None:
+    """After the reader has gone: let the interpreter's last flush go nowhere, too."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass

@@ -1,0 +1,26 @@
+"""Reports as people read them: each kind of report becomes one page; `cli.terminal` and `show.html` draw pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rooflab.show import chips, explained, performance, points, shelves
+from rooflab.show.elements import Page, Report
+
+__all__ = ["Page", "page"]
+
+_PAGES: dict[str, Callable[[Report], Page]] = {
+    "inspect": shelves.inspect_page,
+    "estimate": performance.estimate_page,
+    "step": performance.step_page,
+    "explain": explained.explain_page,
+    "fit": performance.fit_page,
+    "chip": chips.chip_page,
+    "catalog": shelves.catalog_page,
+    "points": points.points_page,
+}
+
+
+def page(report: Report) -> Page:
+    """The page of a report (`api.answer`'s dict)."""
+    return _PAGES[report["kind"]](report)
