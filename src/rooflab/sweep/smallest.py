@@ -1,4 +1,4 @@
-"""Searching: the smallest sharding that holds a model on a hierarchy of devices."""
+"""The smallest sharding that holds a model on a hierarchy of devices (requirements D-040–D-043)."""
 
 from __future__ import annotations
 

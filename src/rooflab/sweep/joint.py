@@ -1,0 +1,352 @@
+"""Hardware and layout chosen together: for each machine the fastest layout that fits, then latency against cost.
+
+Requirements D-160–D-170. Six knobs are multiplied (memory, its bandwidth, the FLOP rate and the bandwidth of the links, from
+the innermost level out), and every machine is tried with every layout of the grid.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from rooflab import graph, num
+from rooflab.model import Model
+from rooflab.placement import placement_valid
+from rooflab.sweep.frame import Frame
+from rooflab.sweep.grid import Grid
+from rooflab.sweep.layouts import AXES, Study, cache_of, part_of, parts_of, study, time_axes, workspace_of
+from rooflab.sweep.smallest import auto_suggest
+from rooflab.system import System
+from rooflab.units import InputError, nearest, shown
+from rooflab.work import Layout, Precision
+
+Number = Any
+LAYOUT_AXES: dict[str, tuple[Any, ...]] = {
+    name: AXES[name] for name in ("cp", "tp", "pp", "kv_shard", "ffn_scope", "cp_placement")
+}
+"""Requirement D-162: 1,728 layouts; dp is 1, tp fills the innermost units, the ring is fixed."""
+DEPTHS = {"two_stage": (1.0,), "balanced": (1.0, 2.0), "coarse": (0.5, 1.0, 2.0)}
+"""Multiples of every knob: 1, 64 and 729 machines."""
+_BASE_KNOBS = ("memory", "memory_bandwidth", "flop_rate")
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """The best layout of one machine."""
+
+    latency: float
+    """Seconds of a step; infinite where nothing fits."""
+    layout: dict[str, Any]
+    """Empty where nothing fits."""
+
+
+class Codesign(msgspec.Struct, frozen=True, kw_only=True):
+    """Machines with their best layouts, the frontier of latency and cost, and what doubling each knob buys."""
+
+    machines: Frame
+    pareto: list[int]
+    baseline: int | None
+    """The fastest machine, cheapest of those."""
+    doublings: list[dict[str, Any]]
+    """Per knob: baseline and doubled value, latency, speed-up; largest first."""
+
+
+def knobs_of(system: System) -> tuple[str, ...]:
+    """The fields that are multiplied: the device's three and each link level's bandwidth."""
+    return (*_BASE_KNOBS, *[f"links.{level}.bandwidth" for level in range(len(system.links))])
+
+
+def cost_of(multiples: Mapping[str, float], weights: Mapping[str, float] | None = None) -> float:
+    """Cost score of a machine: the sum over the knobs of weight × multiple of the default (requirement D-163).
+
+    With weights of 1 a machine at its defaults costs as many as it has knobs; the score is unitless and no price.
+    """
+    named = weights or {}
+    return math.fsum(named.get(name, 1.0) * value for name, value in multiples.items())
+
+
+def machine(system: System, multiples: Mapping[str, Any]) -> System:
+    """The system with its knobs multiplied; a multiple may be an array."""
+    device = system.device
+    links = list(system.links)
+    changes: dict[str, Any] = {}
+    for name, factor in multiples.items():
+        if name == "flop_rate":
+            changes["flop_rate"] = {dtype: rate * factor for dtype, rate in device.flop_rate.items()}
+            if device.vector_rate is not None:
+                changes["vector_rate"] = device.vector_rate * factor
+        elif name in _BASE_KNOBS:
+            changes[name] = getattr(device, name) * factor
+        else:
+            level = int(name.split(".")[1])
+            links[level] = msgspec.structs.replace(links[level], bandwidth=links[level].bandwidth * factor)
+    device = msgspec.structs.replace(device, **changes)
+    return msgspec.structs.replace(system, device=device, links=tuple(links))
+
+
+def codesign(
+    model: Model,
+    *,
+    system: System,
+    context: int,
+    batch: int = 1,
+    mode: str = "decode",
+    scope: str = "full",
+    depth: str = "balanced",
+    weights: Mapping[str, float] | None = None,
+    multiples: Sequence[float] | None = None,
+    refit: bool = True,
+    precision: Precision | None = None,
+    outside: bool = False,
+    vectorise: bool = True,
+) -> Codesign:
+    """Explore machines and layouts together.
+
+    depth: two_stage (this machine with the suggested layout), balanced (each knob as it is or doubled: 64 machines) or
+    coarse (halved, as it is, doubled: 729); `multiples` replaces these. `weights` are of the cost per knob. `refit` chooses
+    the layout anew after doubling a knob, so that more memory can matter; without it the layout is kept.
+    """
+    if depth not in DEPTHS:
+        raise InputError(f"depth: {shown(depth)} is not one of {', '.join(DEPTHS)}{nearest(str(depth), DEPTHS)}")
+    asked = study(
+        model, system=system, context=context, batch=batch, mode=mode, scope=scope, precision=precision, outside=outside
+    )
+    knobs = knobs_of(system)
+    for name, weight in (weights or {}).items():
+        if name not in knobs:
+            raise InputError(f"weights: {shown(name)} is not a knob{nearest(name, knobs)}; use {', '.join(knobs)}")
+        if not (isinstance(weight, (int, float)) and math.isfinite(weight) and weight >= 0):
+            raise InputError(f"weights.{name}: {shown(weight)} must be a number of at least 0")
+    values = tuple(float(x) for x in multiples or DEPTHS[depth])
+    if not all(math.isfinite(x) and x > 0 for x in values):
+        raise InputError("multiples: every multiple must be a finite number above 0")
+    layouts = _suggested(asked) if depth == "two_stage" and multiples is None else LAYOUT_AXES
+    choices = best_layouts(asked, dict.fromkeys(knobs, values), layouts, vectorise=vectorise)
+    machines = _machines(asked, knobs, values, choices, weights)
+    pareto = machines.pareto({"cost": "min", "latency": "min"})
+    baseline = machines.best("latency", "cost")
+    doublings = [] if baseline is None else _doublings(asked, machines.row(baseline), layouts, refit, vectorise)
+    return Codesign(machines=machines, pareto=pareto, baseline=baseline, doublings=doublings)
+
+
+def _suggested(asked: Study) -> dict[str, tuple[Any, ...]]:
+    """The suggested layout as the only one of the grid."""
+    found = auto_suggest(
+        asked.model, asked.system, int(asked.context), asked.mode, int(asked.batch), asked.scope != "ffn",
+        asked.scope != "attention", outside=asked.profile.outside, precision=asked.precision,
+    )  # fmt: skip
+    return {
+        "cp": (found.cp,), "tp": (found.tp,), "pp": (found.pp,), "kv_shard": ("split",), "ffn_scope": ("tp_cp",),
+        "cp_placement": (found.cp_placement,),
+    }  # fmt: skip
+
+
+def best_layouts(
+    asked: Study,
+    knobs: Mapping[str, tuple[float, ...]],
+    layouts: Mapping[str, tuple[Any, ...]],
+    *,
+    vectorise: bool = True,
+) -> list[Choice]:
+    """The fastest layout that fits on every machine; machines in row-major order of the knobs.
+
+    Times do not depend on the memory's size, and sizes not on any rate, so each is evaluated without the other.
+    """
+    ignored = () if asked.profile.outside else ("pp",)  # sends between stages, counted outside the layers, need pp
+    order = [name for name in layouts if name not in ignored]
+    timed = [name for name in knobs if name != "memory"]
+    axes = {_axis(name): knobs[name] for name in timed} | {name: layouts[name] for name in order}
+    grid = Grid(axes, vectorise=vectorise)
+    latency: Any = None
+    for part in parts_of(asked):
+        keys = [name for name in (*time_axes(asked, part), *map(_axis, timed)) if name in axes]
+        found = grid.table(keys, partial(_timed, asked, part, timed))[0]
+        column = grid.column(found)
+        latency = column if latency is None else _sum(latency, column)
+    space = Grid(dict(layouts), vectorise=vectorise)
+    used, allowed = (c.tolist() if num.is_array(c) else c for c in _sizes(asked, space))
+    return _picked(asked, knobs, grid, latency, space, used, allowed, ignored)
+
+
+def _axis(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _timed(asked: Study, part: str, timed: Sequence[str], **degrees: Any) -> Number:
+    """Seconds of a part on the machines of a call."""
+    factors = {name: degrees.pop(_axis(name)) for name in timed if _axis(name) in degrees}
+    return part_of(asked, part, machine(asked.system, factors), **degrees)[0]
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return a + b if num.is_array(a) else [x + y for x, y in zip(a, b, strict=True)]
+
+
+def _sizes(asked: Study, space: Grid) -> tuple[Any, Any]:
+    """(bytes on the busiest device, whether the layout is allowed) of every layout, whatever the machine's rates."""
+
+    def used(**degrees: Any) -> Number:
+        layout = asked.layout(**degrees)
+        share = graph.stage_share(asked.model, layout)
+        total: Number = workspace_of(asked, **degrees)
+        for part in parts_of(asked):
+            keys = {name: value for name, value in degrees.items() if name in (*time_axes(asked, part), "pp")}
+            _, layers, ends = part_of(asked, part, asked.system, **keys)
+            total = total + layers * share + ends
+        return total if asked.scope == "ffn" else total + cache_of(asked, **degrees) * share
+
+    def allowed(cp: Number, tp: Number, pp: Number, cp_placement: str) -> Number:
+        layout = asked.layout(cp=cp, tp=tp, pp=pp, cp_placement=cp_placement)
+        fine = placement_valid(asked.system, layout) * 1.0 * (layout.devices() <= asked.system.devices)
+        for block in asked.model.blocks:
+            if block.mixer is not None and block.mixer.heads:
+                fine = fine * (block.mixer.heads % tp == 0)
+        return fine * (pp <= asked.model.layers)
+
+    return (
+        space.column(space.table(list(space.axes), used)[0]),
+        space.column(space.table(("cp", "tp", "pp", "cp_placement"), allowed)[0]),
+    )
+
+
+def _picked(
+    asked: Study,
+    knobs: Mapping[str, tuple[float, ...]],
+    grid: Grid,
+    latency: Any,
+    space: Grid,
+    used: Any,
+    allowed: Any,
+    ignored: tuple[str, ...],
+) -> list[Choice]:
+    """For every machine the least latency among the layouts that fit its memory; ties go to the first layout."""
+    memories = [asked.system.device.memory * factor for factor in knobs["memory"]]
+    listed = _listed(space)
+    rows = [{name: values[i] for name, values in listed.items()} for i in range(space.size)]
+    per = math.prod(len(v) for name, v in space.axes.items() if name not in ignored)
+    steps = [_without(space, ignored, i) for i in range(space.size)]
+    best: list[list[tuple[float, int] | None]] = []
+    for memory in memories:
+        fitting = [i for i in range(space.size) if allowed[i] > 0 and used[i] <= memory]
+        first: dict[int, int] = {}
+        for i in fitting:
+            if steps[i] not in first or _devices(rows[i]) < _devices(rows[first[steps[i]]]):
+                first[steps[i]] = i
+        best.append(_least(grid, latency, per, first))
+    rates = [name for name in knobs if name != "memory"]
+    order = {combo: i for i, combo in enumerate(itertools.product(*[range(len(knobs[name])) for name in rates]))}
+    found: list[Choice] = []
+    for combo in itertools.product(*[range(len(values)) for values in knobs.values()]):
+        at = dict(zip(knobs, combo, strict=True))
+        picked = best[at["memory"]][order[tuple(at[name] for name in rates)]]
+        found.append(
+            Choice(latency=math.inf, layout={}) if picked is None else Choice(latency=picked[0], layout=rows[picked[1]])
+        )
+    return found
+
+
+def _devices(row: Mapping[str, Any]) -> int:
+    return row["cp"] * row["tp"] * row["pp"]
+
+
+def _listed(space: Grid) -> dict[str, list[Any]]:
+    columns = {name: space.values(name) for name in space.axes}
+    return {name: column.tolist() if num.is_array(column) else column for name, column in columns.items()}
+
+
+def _without(space: Grid, ignored: tuple[str, ...], row: int) -> int:
+    """Position of a layout in the grid without the axes that a step's time does not depend on."""
+    position = 0
+    stride = space.size
+    for name, values in space.axes.items():
+        stride //= len(values)
+        index = row // stride % len(values)
+        if name not in ignored:
+            position = position * len(values) + index
+    return position
+
+
+def _least(grid: Grid, latency: Any, per: int, first: Mapping[int, int]) -> list[tuple[float, int] | None]:
+    """(least latency, layout) of every set of rates among the layouts given by their position in the timed grid."""
+    machines = grid.size // per
+    if not first:
+        return [None] * machines
+    places = sorted(first)
+    if grid.numpy is None:
+        found: list[tuple[float, int] | None] = []
+        for m in range(machines):
+            place = min(places, key=lambda i, m=m: (latency[m * per + i], i))
+            found.append((latency[m * per + place], first[place]))
+        return found
+    table = latency.reshape(machines, per)[:, places]
+    at = table.argmin(axis=1)
+    return [(float(table[m, i]), first[places[i]]) for m, i in enumerate(at.tolist())]
+
+
+def _machines(
+    asked: Study,
+    knobs: tuple[str, ...],
+    values: tuple[float, ...],
+    choices: list[Choice],
+    weights: Mapping[str, float] | None,
+) -> Frame:
+    """A frame with one row per machine."""
+    rows = [dict(zip(knobs, combo, strict=True)) for combo in itertools.product(values, repeat=len(knobs))]
+    fits = [math.isfinite(choice.latency) for choice in choices]
+    base = _figures(asked.system)
+    columns: dict[str, Any] = {name: [base[name] * row[name] for row in rows] for name in knobs}
+    columns |= {f"{name} ×": [row[name] for row in rows] for name in knobs}
+    columns["cost"] = [cost_of(row, weights) for row in rows]
+    columns["latency"] = [choice.latency if fine else math.nan for choice, fine in zip(choices, fits, strict=True)]
+    columns["devices"] = [
+        float(_devices(choice.layout)) if fine else math.nan for choice, fine in zip(choices, fits, strict=True)
+    ]
+    blank = {"cp": 0, "tp": 0, "pp": 0, "kv_shard": "", "ffn_scope": "", "cp_placement": ""}
+    for name in LAYOUT_AXES:
+        columns[name] = [{**blank, **choice.layout}[name] for choice in choices]
+    columns["dp"] = [1 if fine else 0 for fine in fits]
+    reason = ["" if fine else "no layout fits this machine" for fine in fits]
+    units = {"latency": "s", "memory": "byte", "memory_bandwidth": "byte/s", "flop_rate": "FLOP/s", "cost": "1"}
+    units |= {name: "byte/s" for name in knobs if name.startswith("links.")}
+    totals = {"enumerated": float(len(rows)), "feasible": float(sum(fits))}  # int
+    return Frame(columns=columns, units=units, feasible=fits, reason=reason, totals=totals)
+
+
+def _figures(system: System) -> dict[str, float]:
+    """The knobs' own figures."""
+    device = system.device
+    found = {"memory": device.memory, "memory_bandwidth": device.memory_bandwidth, "flop_rate": device.rate("bf16")}
+    return found | {f"links.{i}.bandwidth": link.bandwidth for i, link in enumerate(system.links)}
+
+
+def _doublings(
+    asked: Study, row: Mapping[str, Any], layouts: Mapping[str, tuple[Any, ...]], refit: bool, vectorise: bool
+) -> list[dict[str, Any]]:
+    """What doubling each knob of a machine buys: relative speed-up, largest first (requirement D-164)."""
+    knobs = knobs_of(asked.system)
+    base = {name: row[f"{name} ×"] for name in knobs}
+    kept = layouts if refit else {name: (row[name],) for name in LAYOUT_AXES}
+    found = []
+    for name in knobs:
+        doubled = {**base, name: 2.0 * base[name]}
+        choice = best_layouts(asked, {k: (v,) for k, v in doubled.items()}, kept, vectorise=vectorise)[0]
+        found.append(
+            {
+                "knob": name,
+                "baseline_value": row[name],
+                "doubled_value": 2.0 * row[name],
+                "latency": choice.latency,
+                "speedup": row["latency"] / choice.latency - 1.0,
+                "layout": choice.layout,
+            }
+        )
+    return sorted(found, key=lambda item: -item["speedup"])
+
+
+def with_layout(row: Mapping[str, Any]) -> Layout:
+    """The layout of a machine's row."""
+    return Layout(**{name: row[name] for name in LAYOUT_AXES})
