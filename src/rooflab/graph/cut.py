@@ -92,6 +92,16 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
         return self.ffn_ranks() * self.layout.attention_dp / self.layout.ep, self.layout.ep
 
 
+def local_tokens(tokens: Number, cp: Number) -> Number:
+    """Cached tokens one of `cp` ranks holds: an even share, rounded up.
+
+    On one rank nothing is rounded, so that a mean context, which need not be whole, counts as it is.
+    """
+    if isinstance(cp, int) and cp == 1:
+        return tokens
+    return num.where(cp > 1, num.ceil_div(tokens, cp), tokens)
+
+
 def cut(model: Model, precision: Precision, layout: Layout, step: Step) -> Cut:
     """Share a step over the ranks of a replica.
 
@@ -109,7 +119,7 @@ def cut(model: Model, precision: Precision, layout: Layout, step: Step) -> Cut:
         prefill_sequences=prefill_sequences,
         prefill_tokens=prefill_tokens,
         decode_sequences=decode_sequences,
-        decode_tokens_local=num.ceil_div(step.decode_context, layout.cp) if step.has_decode else 0,
+        decode_tokens_local=local_tokens(step.decode_context, layout.cp) if step.has_decode else 0,
         tokens=prefill_sequences * prefill_tokens + decode_sequences,
         rows=prefill_sequences + decode_sequences,
     )

@@ -8,7 +8,7 @@ from typing import Any
 from rooflab import num
 from rooflab.graph import formulas as f
 from rooflab.graph.build import collective, elementwise, gemm, head_gemm, is_one
-from rooflab.graph.cut import Cut
+from rooflab.graph.cut import Cut, local_tokens
 from rooflab.model import Attention, Indexer, LatentAttention, Recurrent
 from rooflab.work import FORMATS, Op, Reason
 
@@ -242,7 +242,7 @@ def _softmax_attention(mixer: Attention, cut: Cut, count: Number, tag: str, head
         if not is_one(layout.cp):
             operators.append(ring(cut, count, tag, stage, heads, mixer.value_dim, cached))
     if step.has_decode:
-        keys = num.ceil_div(visible_keys(step.decode_context, mixer), layout.cp)
+        keys = local_tokens(visible_keys(step.decode_context, mixer), layout.cp)
         operators.append(
             attend(
                 cut,
@@ -382,7 +382,7 @@ def _latent_decode(
     mixer: LatentAttention, cut: Cut, count: Number, tag: str, heads: Number, resident: Number
 ) -> list[Op]:
     """The up-projection is absorbed: queries enter the latent space, attention runs over the latent, outputs leave it."""
-    keys = num.ceil_div(visible_keys(cut.step.decode_context, mixer), cut.layout.cp)
+    keys = local_tokens(visible_keys(cut.step.decode_context, mixer), cut.layout.cp)
     latent, rows, stage = mixer.kv_rank + mixer.rope_dim, cut.decode_sequences, f"absorb{tag}"
     return [
         head_gemm(cut, f"absorb_q{tag}", stage, count, heads, rows, mixer.kv_rank, mixer.nope_dim, resident),

@@ -11,7 +11,7 @@ from typing import Any
 from rooflab import num
 from rooflab.graph import formulas as f
 from rooflab.graph.build import collective, elementwise, gemm, is_one, vectors
-from rooflab.graph.cut import Cut
+from rooflab.graph.cut import Cut, local_tokens
 from rooflab.graph.feedforward import all_reduce
 from rooflab.graph.mixers import PROJECTIONS, attend, prefill_pairs, ring, visible_keys
 from rooflab.model import Attention, Dense
@@ -61,7 +61,7 @@ def _seen(cut: Cut, mixer: Attention, causal: str) -> tuple[Number, Number, Numb
         cached = num.ceil_div(step.prefill_context + step.prefill_tokens, layout.cp)
         reads = reads + cut.prefill_sequences * cached * layout.cp
     if step.has_decode:
-        keys = num.ceil_div(visible_keys(step.decode_context, mixer), layout.cp)
+        keys = local_tokens(visible_keys(step.decode_context, mixer), layout.cp)
         pairs = pairs + cut.decode_sequences * keys
         reads = reads + cut.decode_sequences * keys
     return pairs, reads, 1.0
