@@ -428,6 +428,8 @@ def test_experts_keep_all_weights_and_read_those_touched():
         ({"attention_dp": 2, "ep": 2}, 5.46875 / 2, 4, 96, 4),
         # ranks of their own for experts: each holds a half, whole in width.
         ({"ep": 2, "ep_mode": "dedicated"}, 4.625 / 2, 3, 96, 4),
+        # two groups with such ranks each: two tokens of one group reach 8·(1 − (3/4)²) = 3.5 experts.
+        ({"attention_dp": 2, "ep": 2, "ep_mode": "dedicated"}, 3.5 / 2, 2, 96, 4),
     ],
 )
 def test_experts_over_ranks(layout, touched, pairs, columns, held):

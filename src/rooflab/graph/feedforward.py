@@ -72,7 +72,8 @@ def _shared(ffn: MoE, cut: Cut, count: Number, tag: str) -> list[Op]:
 def _experts(ffn: MoE, cut: Cut, count: Number, tag: str) -> list[Op]:
     """Routed experts held by one rank: weight bytes follow the distinct experts touched, FLOP follow the pairs."""
     width_ranks, spread = cut.expert_ranks()
-    tokens = cut.ffn_tokens() * cut.layout.attention_dp
+    # Groups that share the experts bring their tokens; dedicated ranks serve one group, so every group has experts of its own.
+    tokens = cut.ffn_tokens() * (1 if cut.layout.ep_mode == "dedicated" else cut.layout.attention_dp)
     experts, topk = float(ffn.experts), float(ffn.topk)
     arguments = (experts, topk, tokens)
     touched = f.distinct_experts(*arguments) / spread
