@@ -110,7 +110,7 @@ def shape_of(k: Keys, hidden: int, kind: str) -> tuple[int, int, int, int]:
     return heads, kv_heads, head_dim, value_dim
 
 
-def latent(k: Keys, facts: Facts, hidden: int, window: int = 0, index: bool = True) -> LatentAttention:
+def latent(k: Keys, facts: Facts, hidden: int, window: int = 0) -> LatentAttention:
     """Multi-head latent attention, with a sparse selector where the config has index keys."""
     heads = k.count(*HEADS, limit="heads")
     query_rank = k.count("q_lora_rank", limit="hidden", default=0)
@@ -130,7 +130,7 @@ def latent(k: Keys, facts: Facts, hidden: int, window: int = 0, index: bool = Tr
         rope_dim=rope,
         value_dim=value,
         window=window,
-        indexer=indexer(k, query_rank or hidden) if index and k.has("index_n_heads") else None,
+        indexer=indexer(k, query_rank or hidden) if k.has("index_n_heads") else None,
         other_params=other,
     )
 

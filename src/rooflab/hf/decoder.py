@@ -35,6 +35,8 @@ class Parts(msgspec.Struct, kw_only=True):
     vocab: int
     layers: list[Block]
     other: int = 0
+    mtp_layers: list[Block] = []
+    """Layers of one multi-token-prediction module where they are not the last layer's like."""
     fields: dict[str, Any] = {}
     """Further fields of the model (`embedding_width`, `head_params`, `lookup_params`)."""
 
@@ -43,6 +45,7 @@ def decoder(k: Keys, facts: Facts) -> Parts:
     """An ordinary decoder."""
     hidden = k.count(*HIDDEN, limit="hidden")
     layers = layer_count(k)
+    k = with_index_kinds(k, layers)
     made: dict[object, Block] = {}
     chosen = []
     for i, (kind, experts) in enumerate(zip(kinds(k, facts, layers), sparse_layers(k, layers), strict=True)):
@@ -87,6 +90,25 @@ def layer_keys(k: Keys, i: int) -> Keys:
             if isinstance(section.get(name), dict):
                 own.update(section[name])
     return renamed(k, **own) if own else k
+
+
+def with_index_kinds(k: Keys, layers: int) -> Keys:
+    """Which layers select keys themselves and which reuse the selection before, where a pattern or a stride says."""
+    if not k.has("index_n_heads") or k.has("indexer_types"):
+        return k
+    pattern = k.find("index_topk_pattern")[1]
+    if isinstance(pattern, str):
+        words = {"F": "full", "S": "shared"}
+        return renamed(k, indexer_types=[words.get(letter, letter) for letter in pattern])
+    if isinstance(pattern, list):
+        return renamed(k, indexer_types=pattern)
+    stride = k.count("index_topk_freq", limit="layers", default=1, low=0)
+    if stride <= 1:
+        return k
+    offset = k.count("index_skip_topk_offset", limit="layers", default=2, low=0)
+    return renamed(
+        k, indexer_types=["full" if max(i - offset + 1, 0) % stride == 0 else "shared" for i in range(layers)]
+    )
 
 
 def _changed(own: Keys, k: Keys) -> list[tuple[str, Any]]:

@@ -268,7 +268,9 @@ FAMILIES: dict[str, Facts] = {
     "deepseek_v2": DEEPSEEK,
     "deepseek_v3": DEEPSEEK,
     "deepseek_v32": DEEPSEEK,
-    "deepseek_v4": replace(DEEPSEEK, mtp="", build="deepseek_v4"),
+    "deepseek_v4": replace(
+        DEEPSEEK, mtp="", build="deepseek_v4", mixer_path="attn", ffn_path="ffn", expert_path="ffn.experts"
+    ),
     "mistral4": replace(DEEPSEEK, ffn_bias=False, mtp=""),
     "step3p5": replace(
         LLAMA,
@@ -313,7 +315,9 @@ FAMILIES: dict[str, Facts] = {
     ),
     "longcat_flash": replace(DEEPSEEK, ffn_bias=False, build="longcat", mtp=""),
     "jetmoe": Facts(window="none", build="jetmoe", tied=True, expert_width=("intermediate_size",)),
-    "grok-1": Facts(norms=4, expert_width=("intermediate_size",), window="none", tied=True),
+    "grok-1": Facts(
+        norms=4, expert_width=("moe_intermediate_size", "intermediate_size"), window="none", tied=True, build="grok"
+    ),
     "dbrx": Facts(norm="layer_no_bias", window="none", build="dbrx", expert_width=("ffn_hidden_size",)),
     "llama4_text": Facts(
         qkv_bias="attention_bias",
@@ -327,6 +331,11 @@ FAMILIES: dict[str, Facts] = {
     # Linear and hybrid
     "kimi_linear": replace(DEEPSEEK, mtp=""),
     "nemotron_h": Facts(
+        mtp="plain",
+        mixer_path="mixer",
+        linear_path="mixer",
+        ffn_path="mixer",
+        expert_path="mixer.experts",
         norms=1,
         gated=False,
         qkv_bias="attention_bias",
@@ -395,6 +404,33 @@ FAMILIES: dict[str, Facts] = {
     "sarvam_mla": replace(DEEPSEEK, ffn_bias=False),
     "sarvam_moe": GLM4_MOE,
     "solar_open": GLM4_MOE,
+    "arctic": replace(PLAIN, norms=3, expert_width=("intermediate_size",), build="arctic", shared_path="residual_mlp"),
+    "bailing_moe": Facts(
+        qkv_bias="use_qkv_bias",
+        out_bias="use_bias",
+        ffn_bias="use_bias",
+        qk_norm="head",
+        qk_norm_key="use_qk_norm",
+        window="none",
+        mtp="copies",
+    ),
+    "bailing_moe_linear": Facts(
+        qkv_bias="use_qkv_bias",
+        out_bias="use_bias",
+        qk_norm="head",
+        qk_norm_key="use_qk_norm",
+        window="none",
+    ),
+    "hunyuan": replace(HUNYUAN, qk_norm_key="use_qk_norm", build="hunyuan_moe"),
+    "glm_ocr_text": Facts(norms=4, window="none"),
+    # Remote code
+    "deci": replace(LLAMA, build="blockwise"),
+    "nemotron-nas": replace(LLAMA, build="blockwise"),
+    "openelm": Facts(qk_norm="head", window="none", build="openelm"),
+    "hf_olmo": Facts(
+        norm="none", qkv_bias="include_bias", out_bias="include_bias", fused_width=True, window="none", build="molmo"
+    ),
+    "minicpmv": Facts(window="none", build="minicpmv"),
     # Further linear and hybrid
     "bailing_hybrid": replace(DEEPSEEK, ffn_bias=False, head_gate=True),
     "bamba": BAMBA,
@@ -406,7 +442,7 @@ FAMILIES: dict[str, Facts] = {
     "lara_mini": replace(BIASED, qk_norm="head"),
     "lfm2": replace(PLAIN, qk_norm="head", tied=True, build="lfm2"),
     "lfm2_moe": replace(PLAIN, qk_norm="head", tied=True, build="lfm2"),
-    "lfm3": replace(BIASED, norms=4, qk_norm="head", head_gate=True, tied=True, build="lfm2"),
+    "lfm3": replace(BIASED, norms=4, qk_norm="head", head_gate="use_attention_gate", tied=True, build="lfm2"),
     "minimax": replace(PLAIN, expert_width=("intermediate_size",)),
     "zamba": replace(PLAIN, tied=True, build="zamba"),
     "zamba2": replace(PLAIN, tied=True, build="zamba"),
@@ -418,24 +454,48 @@ FAMILIES: dict[str, Facts] = {
     ),
 }
 
-ALIASES = {
-    "kimi_k2": "deepseek_v3", "kimi_k25": "deepseek_v3", "deepseek_vl_v2": "deepseek_v2",
-    "qwen2_vl": "qwen2", "qwen2_vl_text": "qwen2", "qwen2_5_vl": "qwen2", "qwen2_5_vl_text": "qwen2",
-    "qwen3_vl_text": "qwen3", "qwen3_vl": "qwen3", "qwen3_vl_moe_text": "qwen3_moe", "qwen3_vl_moe": "qwen3_moe",
-    "qwen3_5": "qwen3_5_text", "qwen3_5_moe_text": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_text",
-    "gemma3": "gemma3_text", "gemma3n": "gemma3n_text", "gemma4": "gemma4_text", "llama4": "llama4_text",
-    "mllama": "mllama_text_model", "gemma4_unified": "gemma4_text", "gemma4_unified_text": "gemma4_text",
-    "apertus1p5_text": "apertus", "dots3_note": "dots3_note_text", "minimax_m3_vl_text": "minimax_m3",
-    "minimax_m3_vl": "minimax_m3", "phi4_multimodal": "phi3", "phi4mm": "phi3", "phi4": "phi3", "gpt-sw3": "gpt2",
-    "minimax_text_01": "minimax", "hunyuan": "hunyuan_v1_dense",
-    "qwen2_5_omni_text": "qwen2", "qwen2_5_omni": "qwen2", "qwen3_omni_moe_text": "qwen3_moe", "glm4v_moe_text": "glm4_moe",
-    "glm4v_moe": "glm4_moe", "glm_ocr_text": "glm4v_text", "glm_ocr": "glm4v_text", "granite4_vision_text": "granite",
-    "granite_docling_text": "granite", "hunyuan_vl_text": "hunyuan_v1_dense", "paddleocr_vl_text": "ernie4_5",
-    "paddleocr_vl": "ernie4_5", "emu3_text_model": "llama", "step3p7": "step3p5", "kimi_vl": "deepseek_v3", "llava": "llama", "glm4v": "glm4v_text",
-}  # fmt: skip
-"""Model types whose facts are another's."""
+SAME_AS: dict[str, str] = {
+    "apertus": "apertus1p5_text",
+    "bailing_hybrid": "bailing_moe_v2_5",
+    "bailing_moe": "bailing_moe_v2",
+    "bailing_moe_linear": "bailing_moe_linear_v2",
+    "deepseek_v2": "deepseek_vl_v2",
+    "deepseek_v3": "kimi_k2 kimi_k25 kimi_vl",
+    "dots3_note_text": "dots3_note",
+    "ernie4_5": "paddleocr_vl paddleocr_vl_text",
+    "exaone4": "exaone4_5_text",
+    "falcon": "refinedweb refinedwebmodel",
+    "gemma3_text": "gemma3",
+    "gemma3n_text": "gemma3n",
+    "gemma4_text": "gemma4 gemma4_unified gemma4_unified_text",
+    "glm4_moe": "glm4v_moe glm4v_moe_text",
+    "glm4v_text": "glm4v",
+    "glm_ocr_text": "glm_ocr",
+    "gpt2": "gpt-sw3",
+    "granite": "granite4_vision_text granite_docling_text",
+    "grok-1": "grok grok1",
+    "hunyuan_v1_dense": "hunyuan_vl_text",
+    "llama": "emu3_text_model llava solar_pro",
+    "llama4_text": "llama4",
+    "minimax": "minimax_m1 minimax_text_01",
+    "minimax_m3": "minimax_m3_vl minimax_m3_vl_text",
+    "mllama_text_model": "mllama",
+    "phi": "mixformer-sequential phi-msft",
+    "phi3": "phi4 phi4_multimodal phi4mm",
+    "qwen2": "minicpmo qwen2_5_omni qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text",
+    "qwen3": "qwen3_vl qwen3_vl_text",
+    "qwen3_5_text": "qwen3_5 qwen3_5_moe qwen3_5_moe_text",
+    "qwen3_moe": "qwen3_omni_moe_text qwen3_vl_moe qwen3_vl_moe_text",
+    "stablelm": "stablelm_epoch",
+    "step3p5": "step3p7",
+    "telechat": "telechat2",
+}
+"""Model types that are in the table → those whose facts are the same."""
+
+ALIASES = {name: row for row, names in SAME_AS.items() for name in names.split()}
 
 
 def facts_of(model_type: str) -> Facts | None:
     """The row of a model type, None for an unknown one."""
-    return FAMILIES.get(ALIASES.get(model_type, model_type))
+    name = model_type.lower()
+    return FAMILIES.get(ALIASES.get(name, name))

@@ -8,7 +8,17 @@ from rooflab.hf.keys import Keys
 from rooflab.model import Dense, FeedForward, MoE
 from rooflab.units import InputError
 
-WIDTH = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "ff_intermediate_size", "dim_ff", "dff", "d_ff")
+WIDTH = (
+    "intermediate_size",
+    "n_inner",
+    "ffn_dim",
+    "ffn_hidden_size",
+    "ff_intermediate_size",
+    "mlp_hidden_size",
+    "dim_ff",
+    "dff",
+    "d_ff",
+)
 EXPERTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts", "num_routed_experts", "n_experts")
 TOPK = (
     "num_experts_per_tok",

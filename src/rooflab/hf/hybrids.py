@@ -215,7 +215,10 @@ def nemotron_layer(k: Keys, facts: Facts, hidden: int, word: str) -> Block:
 def mamba(k: Keys, facts: Facts) -> Parts:
     """Mamba and Mamba 2: every layer is a state space and nothing else."""
     hidden, layers = k.count(*HIDDEN, limit="hidden"), layer_count(k)
-    one = Block(count=1, mixer=recurrent(k, hidden), ffn=None, norm_params=facts.norms * hidden)
+    inner = k.whole("intermediate_size", k.data["intermediate_size"]) if k.has("intermediate_size") else None
+    one = Block(
+        count=1, mixer=recurrent(renamed(k, inner_size=inner), hidden), ffn=None, norm_params=facts.norms * hidden
+    )
     return Parts(hidden=hidden, vocab=vocabulary(k), layers=[one] * layers, other=outside(k, facts, hidden))
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from rooflab.hf.families import Facts
 from rooflab.hf.keys import Keys
-from rooflab.model import Attention, Block, LatentAttention, MoE
+from rooflab.model import Block, LatentAttention, MoE, Recurrent
 from rooflab.units import InputError
 
 Section = dict[str, Any]
-Module = tuple[str, str, int]
-"""Class of tensor, name of a module, its weight in the class."""
+Module = tuple[str, tuple[str, ...], int]
+"""Class of tensor, names a module may have, its weight in the class."""
 
 LEFT_ALONE = (
     "ignore",
@@ -49,8 +49,9 @@ def quantization(outer: Keys, text: Keys, facts: Facts, layers: list[Block]) -> 
         ),
         None,
     )
+    experts = _expert_format(outer, text, section)
     if section is None:
-        return {}
+        return experts
     method = str(section.get("quant_method") or section.get("quant_algo") or section.get("method") or "").lower()
     try:
         choose = READERS.get(method.replace("-", "_"), _by_bits)(section)
@@ -59,40 +60,67 @@ def quantization(outer: Keys, text: Keys, facts: Facts, layers: list[Block]) -> 
         return {}
     found = _majorities(outer, section, choose, modules(facts, layers))
     cache = _cache_format(section)
-    return {**found, "kv": cache} if cache else found
+    return {**found, **experts, "kv": cache} if cache else {**found, **experts}
+
+
+def _expert_format(outer: Keys, text: Keys, section: Section | None) -> dict[str, str]:
+    """The experts' own format where the config says it beside the quantisation of the rest."""
+    said = [
+        x.get("expert_dtype") for x in (section or {}, text.data, outer.data) if isinstance(x.get("expert_dtype"), str)
+    ]
+    own_groups = section is not None and "config_groups" in section
+    if not said or own_groups:
+        return {}
+    return {"expert": {"fp4": "mxfp4", "fp8": "fp8_block"}[said[0]]} if said[0] in ("fp4", "fp8") else {}
+
+
+LEAVES = {
+    "attention": ("q_proj qkv_proj wqkv wq_b q_b_proj", "k_proj qkv_proj wqkv fused_wqa_wkv", "v_proj qkv_proj wqkv",
+                  "o_proj out_proj wo_b dense"),
+    "latent": ("q_a_proj q_proj", "q_b_proj q_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"),
+    "linear": ("in_proj_qkvz in_proj_qkv qkv_proj", "in_proj in_proj_z", "out_proj o_proj"),
+}  # fmt: skip
+"""Last parts of module names, one entry a module, with the names other checkpoints give it."""
 
 
 def modules(facts: Facts, layers: list[Block]) -> list[Module]:
-    """Names of the linear modules of every layer, as checkpoints call them."""
+    """The linear modules of every layer, by the names that checkpoints give them."""
     named: list[Module] = []
     i = -1
     for layer in layers:
         i += 0 if layer.half else 1
         if layer.mixer is not None:
-            path, leaves = facts.mixer_path, ("q_proj", "k_proj", "v_proj", "o_proj")
-            if isinstance(layer.mixer, LatentAttention):
-                leaves = ("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj")
-            elif not isinstance(layer.mixer, Attention):
-                path, leaves = facts.linear_path, ("in_proj_qkvz", "in_proj", "out_proj")
-            named += [("attention", f"layers.{i}.{path}.{leaf}", 1) for leaf in leaves]
-        if isinstance(layer.ffn, MoE):
-            named.append(("expert", f"layers.{i}.{facts.expert_path}.0.down_proj", 1))
-            if layer.ffn.shared_width:
-                shared = f"layers.{i}.{facts.ffn_path}.{facts.shared_path}".rstrip(".")
-                named.append(("ffn", f"{shared}.down_proj", layer.ffn.shared_width))
-        elif layer.ffn is not None:
+            kind = "latent" if isinstance(layer.mixer, LatentAttention) else "attention"
+            path = facts.mixer_path
+            if isinstance(layer.mixer, Recurrent):
+                kind, path = "linear", facts.linear_path
             named += [
-                ("ffn", f"layers.{i}.{facts.ffn_path}.{leaf}", layer.ffn.width) for leaf in ("up_proj", "down_proj")
+                ("attention", tuple(f"layers.{i}.{path}.{leaf}" for leaf in leaves.split()), 1)
+                for leaves in LEAVES[kind]
             ]
+        if isinstance(layer.ffn, MoE):
+            named.append(("expert", _names(i, f"{facts.expert_path}.0", "down_proj w2"), 1))
+            if layer.ffn.shared_width:
+                shared = f"{facts.ffn_path}.{facts.shared_path}".rstrip(".")
+                named.append(("ffn", _names(i, shared, "down_proj w2"), layer.ffn.shared_width))
+        elif layer.ffn is not None:
+            leaves = ("up_proj gate_up_proj w3 fc1", "down_proj w2 fc2")
+            named += [("ffn", _names(i, facts.ffn_path, leaf), layer.ffn.width) for leaf in leaves]
     return named
+
+
+def _names(i: int, path: str, leaves: str) -> tuple[str, ...]:
+    return tuple(f"layers.{i}.{path}.{leaf}" for leaf in leaves.split())
 
 
 def _majorities(outer: Keys, section: Section, choose: Choice, named: list[Module]) -> dict[str, str]:
     """The format that most weights of each class have."""
     alone = Patterns(_patterns(section), outer)
     votes: dict[str, dict[str, int]] = {}
-    for name_class, name, weight in named:
-        form = "" if alone.match(name) else choose(name_class, name)
+    for name_class, names, weight in named:
+        form = (
+            "" if any(map(alone.match, names)) else next(filter(None, (choose(name_class, name) for name in names)), "")
+        )
         votes.setdefault(name_class, {})
         votes[name_class][form] = votes[name_class].get(form, 0) + weight
     if section.get("lm_head") is True:

@@ -24,8 +24,10 @@ def recurrent(k: Keys, hidden: int) -> Recurrent:
         return short_convolution(k, hidden)
     if k.find("lru_width")[1]:
         return rg_lru(k, hidden)
-    if k.model_type in ("minimax", "minimax_text_01"):
+    if k.has("attn_type_list") or k.model_type == "minimax":
         return lightning(k, hidden)
+    if k.has("layer_group_size"):
+        return lightning(k, hidden, qk_norm=k.flag("use_qk_norm"))
     raise InputError(
         "the config has linear layers but none of the keys that describe them: linear_num_value_heads, linear_attn_config, "
         "mamba_d_state, mamba_num_heads, conv_L_cache or lru_width; add them or use the original config.json"
@@ -89,7 +91,8 @@ def mamba1(k: Keys, hidden: int) -> Recurrent:
     """Selective state space of the first kind: one state vector per channel."""
     states = k.count("mamba_d_state", "state_size", "ssm_state_size", limit="head")
     kernel = k.count("mamba_d_conv", "conv_kernel", limit="small")
-    inner = k.count("mamba_expand", "expand", limit="small", default=2) * hidden
+    inner = k.data.get("inner_size")
+    inner = k.count("mamba_expand", "expand", limit="small", default=2) * hidden if inner is None else inner
     rank = k.find("mamba_dt_rank", "time_step_rank")[1]
     rank = -(-hidden // 16) if rank in (None, "auto") else k.whole("mamba_dt_rank", rank, "hidden")
     other = inner * states + 2 * inner + inner * kernel  # A, D and the dt bias, convolution
@@ -115,8 +118,10 @@ def mamba2(k: Keys, hidden: int) -> Recurrent:
     """Selective state space of the second kind: heads of head_dim × state, scalar decay a head."""
     heads = k.count("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "num_heads", limit="heads")
     found = k.find("mamba_d_head", "mamba_head_dim", "mamba_headdim", "head_dim")[1]
-    expand = k.count("mamba_expand", "expand", limit="small", default=2)
-    dim = expand * hidden // heads if found in (None, "auto") else k.whole("mamba_d_head", found, "head")
+    if found in (None, "auto"):
+        dim = k.count("mamba_expand", "expand", limit="small", default=2) * hidden // heads
+    else:
+        dim = k.whole("mamba_d_head", found, "head")
     states = k.count("mamba_d_state", "ssm_state_size", "state_size", limit="head")
     groups = k.count("mamba_n_groups", "n_groups", "mamba_ngroups", limit="heads", default=1)
     kernel = k.count("mamba_d_conv", "conv_kernel", limit="small")
@@ -180,7 +185,7 @@ def rg_lru(k: Keys, hidden: int) -> Recurrent:
     )
 
 
-def lightning(k: Keys, hidden: int) -> Recurrent:
+def lightning(k: Keys, hidden: int, qk_norm: bool = False) -> Recurrent:
     """Lightning attention: linear attention with a fixed decay a head and an output gate."""
     heads = k.count(*HEADS, limit="heads")
     dim = head_dim_of(k, hidden, heads)
@@ -193,5 +198,5 @@ def lightning(k: Keys, hidden: int) -> Recurrent:
         out_width=heads * dim,
         state_flop=5.0,
         chunk=256,
-        other_params=heads * dim,
+        other_params=heads * dim + (2 * dim if qk_norm else 0),
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from rooflab.hf import hybrids
+from rooflab.hf import hybrids, layerwise
 from rooflab.hf.attention import HEADS, head_dim_of, kv_heads_of
 from rooflab.hf.decoder import Parts, decoder, renamed, vocabulary
 from rooflab.hf.families import Facts
@@ -57,8 +57,10 @@ def falcon(k: Keys, facts: Facts) -> Parts:
     new, parallel = k.flag("new_decoder_architecture"), k.flag("parallel_attn", default=True)
     norms = k.count("num_ln_in_parallel_attn", limit="small", default=2 if new else 1) if parallel else 2
     heads = k.count(*HEADS, limit="heads")
+    if k.model_type.lower() == "refinedweb":
+        new, norms = True, 2
     if new:
-        kv_heads = k.count("num_kv_heads", limit="heads", default=heads)
+        kv_heads = k.count("num_kv_heads", "n_head_kv", limit="heads", default=heads)
     else:
         kv_heads = 1 if k.flag("multi_query", default=True) else heads
     return decoder(renamed(k, num_kv_heads=kv_heads, multi_query=False), replace(facts, norms=norms, parallel=parallel))
@@ -86,7 +88,8 @@ def molmo(k: Keys, facts: Facts) -> Parts:
     """Molmo: a second table of image tokens beside the vocabulary."""
     size = k.count("embedding_size", limit="vocabulary", default=vocabulary(k))
     parts = decoder(renamed(k, vocab_size=size), replace(facts, tied=k.flag("weight_tying")))
-    parts.other += k.count("additional_vocab_size", limit="vocabulary", default=128, low=0) * parts.hidden
+    extra = 128 if k.model_type == "molmo" else 0
+    parts.other += k.count("additional_vocab_size", limit="vocabulary", default=extra, low=0) * parts.hidden
     return parts
 
 
@@ -229,7 +232,14 @@ def hunyuan_moe(k: Keys, facts: Facts) -> Parts:
     if k.count("num_experts", limit="experts", default=1) <= 1:
         return decoder(renamed(k, num_experts=None, **single), facts)
     shared = single.get("num_shared_expert", k.data.get("num_shared_expert")) or 1
-    return decoder(renamed(k, **{**single, "num_shared_expert": shared}), facts)
+    parts = decoder(renamed(k, **{**single, "num_shared_expert": shared}), facts)
+    factor = k.count("cla_share_factor", limit="layers", default=1) if k.flag("use_cla") else 1
+    for i, layer in enumerate(parts.layers):  # cross-layer attention: only every n-th layer has keys and values
+        if i % factor and isinstance(layer.mixer, Attention):
+            lost = layer.mixer.head_dim if layer.mixer.other_params else 0
+            mixer = replace(layer.mixer, shares_kv=True, other_params=layer.mixer.other_params - lost)
+            parts.layers[i] = replace(layer, mixer=mixer)
+    return parts
 
 
 def step3p5(k: Keys, facts: Facts) -> Parts:
@@ -247,6 +257,36 @@ def step3p5(k: Keys, facts: Facts) -> Parts:
     return decoder(renamed(k, n_shared_experts=1), facts)
 
 
+def arctic(k: Keys, facts: Facts) -> Parts:
+    """Arctic: a dense network as wide as the hidden size runs beside the experts."""
+    beside = k.data.get("hidden_size") if k.flag("parallel_attn_mlp_res", default=True) else 0
+    step = k.count("moe_layer_frequency", limit="layers", default=1)
+    types = ["sparse" if (i + 1) % step == 0 else "dense" for i in range(layer_count(k))]
+    own = renamed(k, mlp_layer_types=types, shared_intermediate_size=beside)
+    return decoder(own, replace(facts, norms=3 if beside else 2))
+
+
+def grok(k: Keys, facts: Facts) -> Parts:
+    """Grok: experts alone, or (Grok 2) a dense network beside narrower ones, then with a head of its own."""
+    if not k.flag("residual_moe"):
+        return decoder(k, facts)
+    parts = decoder(renamed(k, shared_intermediate_size=k.count("intermediate_size")), facts)
+    parts.fields = {"tied": k.flag("tie_word_embeddings", default=False)}
+    return parts
+
+
+def minicpmv(k: Keys, facts: Facts) -> Parts:
+    """MiniCPM-V: the language model of its version, flat in the same file."""
+    version = str(k.data.get("version", ""))
+    if not version.startswith(("2.0", "2.5", "2.6", "4.0", "4.5")):
+        raise InputError(
+            f"{k.name('version')} = {version[:20]!r} of MiniCPM-V is not known; known: 2.0, 2.5, 2.6, 4.0, 4.5"
+        )
+    qwen3 = version.startswith("4.5")
+    own = replace(facts, qkv_bias=version.startswith("2.6"), qk_norm="head" if qwen3 else "")
+    return decoder(k, own)
+
+
 BUILDERS: dict[str, Builder] = {
     "": decoder, "opt": opt, "mpt": mpt, "dbrx": dbrx, "falcon": falcon, "qwen": qwen, "chatglm": chatglm, "molmo": molmo,
     "minimax_m3": minimax_m3, "llama4": llama4, "step3": step3, "mllama": hybrids.mllama, "diffllama": diffllama, "doge": doge,
@@ -254,5 +294,6 @@ BUILDERS: dict[str, Builder] = {
     "nemotron_h": hybrids.nemotron_h, "mamba": hybrids.mamba, "mimo_v2": mimo_v2, "falcon_h1": hybrids.falcon_h1,
     "cohere2_moe": cohere2_moe, "stablelm": stablelm, "hyperclovax": hyperclovax, "hunyuan_moe": hunyuan_moe,
     "longcat": hybrids.longcat, "jetmoe": hybrids.jetmoe, "rwkv": hybrids.rwkv, "xlstm": hybrids.xlstm, "zamba": hybrids.zamba,
-    "deepseek_v4": hybrids.deepseek_v4, "step3p5": step3p5,
+    "deepseek_v4": hybrids.deepseek_v4, "step3p5": step3p5, "blockwise": layerwise.blockwise, "openelm": layerwise.openelm,
+    "arctic": arctic, "grok": grok, "minicpmv": minicpmv,
 }  # fmt: skip

@@ -50,7 +50,7 @@ def read(config: dict[str, Any], name: str = "", source: str = "") -> Model:
         hidden=parts.hidden,
         vocab=parts.vocab,
         blocks=blocks,
-        tied=tied,
+        tied=parts.fields.pop("tied", tied),
         max_context=context_of(text),
         other_params=parts.other,
         dtype=dtype_of(outer, text),
@@ -111,13 +111,13 @@ def family(k: Keys) -> Facts:
 
 
 def by_architecture(k: Keys) -> Facts | None:
-    """A family by the class named in `architectures`, when the file gives no model type."""
-    if k.model_type:
-        return None
+    """A family by the class named in `architectures`, when the model type is absent or unknown."""
     for name in k.list("architectures"):
         word = str(name).split("For")[0].lower()
         for model_type in (*FAMILIES, *ALIASES):
             if model_type.replace("_", "").replace("-", "") == word:
+                if k.model_type:
+                    k.note(f"model_type {k.model_type!r} is not known: read as {model_type}, as architectures says")
                 k.model_type = model_type
                 return facts_of(model_type)
     return None
@@ -205,13 +205,14 @@ def mtp_params(k: Keys, facts: Facts, parts: Parts, model: Model) -> int | None:
         return None
     hidden = parts.hidden
     layer = deepest(parts.layers)
+    own = sum(each.params(hidden) for each in parts.mtp_layers) or layer.params(hidden)  # int
     outside = 2 * hidden * hidden + 2 * hidden + norm_params(facts.norm, hidden)
     if facts.mtp.startswith("copies"):
         outside += 2 * model.vocab * hidden
         if facts.mtp == "copies_biases" and isinstance(layer.ffn, MoE):
             outside += layer.ffn.experts
-        return count * (layer.params(hidden) + outside)
-    return count * layer.params(hidden) + outside
+        return count * (own + outside)
+    return count * own + outside
 
 
 def deepest(layers: list[Block]) -> Block:
