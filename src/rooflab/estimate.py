@@ -101,6 +101,11 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
         pricer = self.pricer or Roofline(self.system, self.layout, self.profile, rates)
         return step_time(operators, pricer, self.profile, pass_time=rates.pass_time, detail=detail)
 
+    def end(self, operators: Sequence[Op], mid: StepTime, rates: dict[str, Rates], end: str) -> Number:
+        """Seconds at one end of the band: the pricer's own where it brings one, else the profile's rates at that end."""
+        own = mid.low if end == "low" else mid.high
+        return self.time(operators, rates[end]).time if own is None else own
+
 
 def throughput(sequences: Number, tokens: Number, seconds: Number) -> Number:
     """Tokens per second of `sequences` that each produce `tokens` in `seconds`.
@@ -312,7 +317,8 @@ def _scalar(
         (scene.operators(Step(decode_sequences=sequences, decode_context=context)), weight)
         for context, weight in contexts
     ]
-    steps = [scene.time(operators, rates["mid"]).time * weight for operators, weight in lists]
+    mids = [scene.time(operators, rates["mid"]) for operators, _ in lists]
+    steps = [step.time * weight for step, (_, weight) in zip(mids, lists, strict=True)]
     last = scene.time(lists[-1][0], rates["mid"], detail=True) if answers else None
     ttft = pipeline_prefill(prefill.time, layout.pp, layout.microbatches)
     tpot = _pipeline_decode(_added(steps), layout) if answers else None
@@ -321,9 +327,10 @@ def _scalar(
     if band:
         ends = []
         for end in ("low", "high"):
-            fast = pipeline_prefill(scene.time(prefill_operators, rates[end]).time, layout.pp, layout.microbatches)
-            slow = [scene.time(operators, rates[end]).time * weight for operators, weight in lists]
-            ends.append(_figures(work, layout, fast, _pipeline_decode(_added(slow), layout) if answers else None))
+            first = scene.end(prefill_operators, prefill, rates, end)
+            first = pipeline_prefill(first, layout.pp, layout.microbatches)
+            then = [scene.end(o, step, rates, end) * weight for (o, weight), step in zip(lists, mids, strict=True)]
+            ends.append(_figures(work, layout, first, _pipeline_decode(_added(then), layout) if answers else None))
         low, high = _smaller(ends[0], ends[1])
     return Estimate(
         fits=bool(memory.fits),

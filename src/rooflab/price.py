@@ -76,6 +76,15 @@ class Cost(msgspec.Struct, frozen=True):
     comm: Number
     overhead: Number
     basis: str = "roofline"
+    low: Number = 1.0
+    """Multiple of the time at the fast end of the band; a pricer evaluated at both ends of its rates leaves it at 1."""
+    high: Number = 1.0
+    floor: Number = 0.0
+    """Seconds of the peak roofline, which the fast end does not pass."""
+
+    def ends(self, time: Number) -> tuple[Number, Number]:
+        """Seconds at the fast and slow end of the band where the middle is `time`."""
+        return num.minimum(num.maximum(time * self.low, self.floor), time), time * self.high
 
 
 class Pricer(Protocol):
@@ -190,6 +199,9 @@ class Priced(msgspec.Struct, frozen=True, kw_only=True):
     time: Number
     bound: str
     basis: str
+    low: Number = 0.0
+    """Seconds at the fast end of the pricer's own band; equal to `time` where it has none."""
+    high: Number = 0.0
 
 
 class StepTime(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,13 +213,16 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
     comm: Number | None = None
     overhead: Number | None = None
     priced: tuple[Priced, ...] = ()
+    low: Number | None = None
+    """Seconds at the fast end where the pricer brings its own band: every operator at its fast end."""
+    high: Number | None = None
 
     def share(self, of: str) -> dict[str, float]:
-        """Share of the time by `part` or by `bound`, largest first; scalars only."""
+        """Share of the time by `part`, `bound` or `basis`, largest first; scalars only."""
         shares: dict[str, float] = {}
         for item in self.priced:
             part = item.op.part if item.op is not None else "overhead"
-            key = item.bound if of == "bound" else part
+            key = part if of == "part" else getattr(item, of)
             shares[key] = shares.get(key, 0.0) + item.time
         ordered = sorted(shares.items(), key=lambda pair: -pair[1])
         return {key: value / self.time if self.time else 0.0 for key, value in ordered}
@@ -274,25 +289,72 @@ def step_time(
         time = time + value
     sums = [_added(groups, name) for name in ("compute", "memory", "comm", "overhead")]
     priced = _detail(operators, costs, groups, visible, members, pass_time) if detail else ()
+    low, high = _ends(operators, costs, profile, pass_time)
     return StepTime(
-        time=time, compute=sums[0], memory=sums[1], comm=sums[2], overhead=sums[3] + pass_time, priced=priced
+        time=time,
+        compute=sums[0],
+        memory=sums[1],
+        comm=sums[2],
+        overhead=sums[3] + pass_time,
+        priced=priced,
+        low=low,
+        high=high,
     )
 
 
 def _plain(operators: Sequence[Op], pricer: Pricer, profile: Profile, pass_time: Number) -> StepTime:
     """The common case without grouping, overlap or detail: only the total is kept."""
     time: Number = pass_time
+    costs: list[Cost] = []
+    alone: list[Number] = []
     for op in operators:
         cost = _counted(op, pricer.cost(op))
-        local = cost.compute + cost.memory if profile.combine == "sum" else num.maximum(cost.compute, cost.memory)
-        time = time + op.count * (local + cost.comm + cost.overhead)
-    return StepTime(time=time)
+        one = _alone(cost, profile)
+        time = time + op.count * one
+        costs.append(cost)
+        alone.append(one)
+    if num.is_array(time):
+        return StepTime(time=time)
+    low, high = _banded(operators, costs, alone, pass_time)
+    return StepTime(time=time, low=low, high=high)
+
+
+def _alone(cost: Cost, profile: Profile) -> Number:
+    """Seconds of one execution of an operator by itself."""
+    local = cost.compute + cost.memory if profile.combine == "sum" else num.maximum(cost.compute, cost.memory)
+    return local + cost.comm + cost.overhead
+
+
+def _ends(
+    operators: Sequence[Op], costs: list[Cost], profile: Profile, pass_time: Number
+) -> tuple[Number | None, Number | None]:
+    """Both ends of a step where the pricer brings a band and operators are priced one by one."""
+    if profile.group != "op":
+        return None, None
+    counted = [_counted(op, cost) for op, cost in zip(operators, costs, strict=True)]
+    return _banded(operators, counted, [_alone(cost, profile) for cost in counted], pass_time)
+
+
+def _banded(
+    operators: Sequence[Op], costs: list[Cost], alone: list[Number], pass_time: Number
+) -> tuple[Number | None, Number | None]:
+    """Every operator at its fast end, and at its slow one: kernels of one engine err together. None without a band."""
+    if all(cost.high == cost.low for cost in costs):
+        return None, None
+    low: Number = pass_time
+    high: Number = pass_time
+    for op, cost, time in zip(operators, costs, alone, strict=True):
+        fast, slow = cost.ends(time)
+        low, high = low + op.count * fast, high + op.count * slow
+    return low, high
 
 
 def _counted(op: Op, cost: Cost) -> Cost:
     """A cost without launch where the operator only holds weights and does nothing."""
     idle = not op.collective and isinstance(op.flop, float) and not op.flop and not op.why
-    return Cost(cost.compute, cost.memory, cost.comm, 0.0, cost.basis) if idle else cost
+    if not idle:
+        return cost
+    return Cost(cost.compute, cost.memory, cost.comm, 0.0, cost.basis, cost.low, cost.high, cost.floor)
 
 
 def _added(groups: dict[Any, _Total], name: str) -> Number:
@@ -345,6 +407,8 @@ def _detail(
         for a, i in zip(alone, indices, strict=True):
             op, cost = operators[i], _counted(operators[i], costs[i])
             share = a * op.count / whole if whole else 0.0
+            time = visible[key] * share
+            fast, slow = cost.ends(time / op.count) if op.count else (0.0, 0.0)
             result[i] = Priced(
                 op=op,
                 name=op.name,
@@ -352,9 +416,11 @@ def _detail(
                 memory=cost.memory * op.count,
                 comm=cost.comm * op.count,
                 overhead=cost.overhead * op.count,
-                time=visible[key] * share,
+                time=time,
                 bound=_bound(op, cost),
                 basis=cost.basis,
+                low=fast * op.count,
+                high=slow * op.count,
             )
     if pass_time:
         extra = Priced(

@@ -71,7 +71,7 @@ def skewed_shares(experts: int, exponent: float, tokens: float) -> list[float]:
 
 
 def skewed_load(tokens: float, experts: int, topk: float, ranks: int, exponent: float) -> Load:
-    """The heaviest rank's load where popularity follows a power law; it holds the most popular expert and every ranks-th after."""
+    """The heaviest rank's load under a power law of popularity; it holds the top expert and every ranks-th after."""
     own = skewed_shares(experts, exponent, tokens)[::ranks]
     loads = [min(tokens * topk * share, tokens) for share in own]
     pairs = distinct = 0.0

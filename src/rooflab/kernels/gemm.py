@@ -71,8 +71,9 @@ def seconds(
     output: float,
     machine: Machine,
     p: Parameters,
+    groups: Number = 1.0,
 ) -> Parts:
-    """Time of C[m, n] = A[m, k] · B[k, n] with the bytes per element of the three.
+    """Time of C[m, n] = A[m, k] · B[k, n] with the bytes per element of the three, `groups` such products at once.
 
     Counts: idle lanes of edge tiles, idle units of the last wave, operand supply, pipeline fill, one pass over each operand.
     Source: docs/accuracy.md, matrix products.
@@ -84,7 +85,7 @@ def seconds(
     for rows, columns in TILES:
         step = num.maximum(rows * columns * pace, (rows * activation + columns * weight) / supply)
         fill = p.fill * (rows * columns / STANDARD_TILE) ** 0.5
-        tiles = num.ceil(m / rows) * num.ceil(n / columns)
+        tiles = num.ceil(m / rows) * num.ceil(n / columns) * groups
         depth = step * k
         best = num.ceil(tiles / machine.units) * (depth + fill)
         if p.split:
@@ -94,7 +95,7 @@ def seconds(
             best = num.minimum(best, num.where(splits > 1.0, divided, best))
         compute = best if compute is None else num.minimum(compute, best)
     compute = compute * (1.0 + p.throttle * compute / (compute + SUSTAINED))
-    moved = m * k * activation + k * n * weight + m * n * output
+    moved = (m * k * activation + k * n * weight + m * n * output) * groups
     compute, memory = soft_maximum(compute, moved / (machine.bandwidth * p.memory), SHARPNESS)
     overhead = p.launch
     if p.quantise:

@@ -1,0 +1,347 @@
+"""Prices from measurement: kernels' formulas with parameters fitted per device, format and engine (`Fitted`).
+
+Parameters live in `catalog/fits`, one file per measured device, and `transfer.toml` says which of them stand in on every
+other device and how far off they may be. Files are read when a device is first priced. Whatever a fit says, an operator
+is never faster than its peak roofline.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rooflab import kernels, num
+from rooflab.collectives import exchange_time
+from rooflab.kernels.machine import Machine
+from rooflab.placement import units_touched
+from rooflab.price import Cost, Rates, Roofline
+from rooflab.profiles import Profile
+from rooflab.system import System
+from rooflab.units import InputError, nearest, parse, shown
+from rooflab.work import FORMATS, Layout, Op
+
+Number = Any
+FOLDER = Path(__file__).parent / "catalog" / "fits"
+BACKENDS = ("vllm", "sglang", "trtllm")
+PEAK = Rates(compute=1.0, memory=1.0, link=1.0, launch_time=0.0, pass_time=0.0, tiles=False)
+_WHOLE = 1.0
+STAND_IN = (0.8, 1.3)
+"""How much wider a band gets, down and up, where another format's parameters stand in."""
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of one family on one device, format and engine, with what they were fitted on and how well."""
+
+    family: str
+    dtype: str
+    backend: str
+    parameters: dict[str, Any]
+    version: str = ""
+    rows: int = 0
+    held_rows: int = 0
+    fit_error: float = 0.0
+    """Median of |predicted / measured − 1| on the rows fitted."""
+    held_error: float = 0.0
+    """The same on rows of shapes held out."""
+    held_p90: float = 0.0
+    coverage: float = 0.0
+    """Share of held-out rows inside the band."""
+    band: tuple[float, float] = (0.7, 1.5)
+    """Measured over predicted time: 10th and 90th percentile."""
+    basis: str = "fitted"
+    note: str = ""
+
+
+class Class(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Devices that borrow another's parameters, what is changed for them, and the bands that then hold."""
+
+    name: str
+    title: str
+    devices: list[str] = []
+    kinds: list[str] = []
+    parents: list[str] = []
+    """Devices whose fits stand in, in order."""
+    band: dict[str, tuple[float, float]]
+    """Band by family; "other" for the rest."""
+    change: dict[str, dict[str, Any]] = {}
+    """Parameters replaced, by family."""
+    plain: dict[str, Any] = {}
+    """For devices whose kernels nobody measured: shares of peak compute, memory and link, and a launch time."""
+
+
+class _Transfer(msgspec.Struct, forbid_unknown_fields=True, rename={"classes": "class"}):
+    classes: list[Class]
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    device: str
+    fit: list[Fit]
+    sources: list[str] = []
+    date: str = ""
+    notes: list[str] = []
+
+
+def _seconds(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Times as they are written ("2.9 us") -> seconds."""
+    return {
+        name: parse(value, "s", name) if name in kernels.SECONDS and isinstance(value, str) else value
+        for name, value in parameters.items()
+    }
+
+
+@lru_cache(maxsize=64)
+def read(path: Path) -> tuple[Fit, ...]:
+    """The fits in a file.
+
+    Raises InputError naming what is wrong.
+    """
+    try:
+        found = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File)
+    except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise InputError(f"fits: {path.name} cannot be read: {error}") from None
+    return tuple(msgspec.structs.replace(fit, parameters=_seconds(fit.parameters)) for fit in found.fit)
+
+
+@cache
+def measured_devices() -> tuple[str, ...]:
+    """Devices with fits of their own."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml") if path.stem != "transfer"))
+
+
+@cache
+def classes() -> tuple[Class, ...]:
+    """Every class of `transfer.toml`."""
+    data = tomllib.loads((FOLDER / "transfer.toml").read_text(encoding="utf-8"))
+    return tuple(msgspec.convert(data, _Transfer).classes)
+
+
+def class_of(device: str, kind: str) -> Class:
+    """The class of devices a device borrows from: the one that names it, else the one for its kind."""
+    for one in classes():
+        if device in one.devices:
+            return one
+    return next((one for one in classes() if kind in one.kinds), classes()[-1])
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters an operator is priced with, and how far they can be trusted."""
+
+    parameters: Any
+    low: float
+    high: float
+    basis: str
+    dtype: str
+    """Format the parameters were fitted on."""
+    source: str
+    """Where they come from, for people."""
+
+
+class Fits:
+    """The fits that apply to one device, its own first."""
+
+    def __init__(self, device: str, kind: str):
+        self.device, self.group = device, class_of(device, kind)
+        own = read(FOLDER / f"{device}.toml") if device in measured_devices() else ()
+        self.shelves = [(device, own)] + [(p, read(FOLDER / f"{p}.toml")) for p in self.group.parents if p != device]
+
+    def choose(self, family: str, dtypes: tuple[str, ...], backend: str) -> Chosen | None:
+        """The nearest fit of a family: on this device before elsewhere, in the format asked for before a stand-in's."""
+        backends = (backend, *(b for b in (*BACKENDS, "any") if b != backend))
+        for shelf, (device, fits) in enumerate(self.shelves):
+            for step, dtype in enumerate(dtypes):
+                for name in backends:
+                    for fit in fits:
+                        if (fit.family, fit.dtype, fit.backend) == (family, dtype, name):
+                            return self._chosen(fit, device, borrowed=shelf > 0, stand_in=step > 0 or name != backend)
+        return None
+
+    def _chosen(self, fit: Fit, device: str, borrowed: bool, stand_in: bool) -> Chosen:
+        low, high = fit.band
+        values = dict(fit.parameters)
+        if borrowed:
+            low, high = self.group.band.get(fit.family, self.group.band["other"])
+            values.update(_seconds(self.group.change.get(fit.family, {})))
+        if stand_in and fit.backend != "any":
+            low, high = low * STAND_IN[0], high * STAND_IN[1]
+        known = kernels.PARAMETERS[fit.family]
+        values = {name: value for name, value in values.items() if name in known.__struct_fields__}
+        what = f"{fit.family} {fit.dtype} of {fit.backend} on {device}"
+        return Chosen(
+            parameters=known(**values),
+            low=low,
+            high=high,
+            basis=fit.basis if not borrowed else "assumed",
+            dtype=fit.dtype,
+            source=what if not borrowed else f"{what}, carried over ({self.group.title})",
+        )
+
+
+@lru_cache(maxsize=128)
+def fits_for(device: str, kind: str) -> Fits:
+    """The fits that apply to a device of this name and kind."""
+    return Fits(device, kind)
+
+
+# ---------------------------------------------------------------------------------- which parameters an operator takes
+
+_WEIGHT_ONLY = "weight_only"
+_GEMM_KEYS = {"fp8_block": ("fp8_block", "fp8"), "mxfp8": ("fp8_block", "fp8"), "mxfp4": ("nvfp4", "fp8")}
+_EXPERT_KEYS = {
+    "mxfp4": ("w4a16_mxfp4", "nvfp4", "int4_wo"),
+    "nvfp4": ("nvfp4", "w4a16_mxfp4", "int4_wo"),
+    "fp8_block": ("fp8_block", "fp8"),
+    "mxfp8": ("fp8_block", "fp8"),
+}
+
+
+def dtype_keys(family: str, op: Op, runs_as: str) -> tuple[str, ...]:
+    """Formats under which an operator's fit is filed, the best first; `runs_as` is what the device multiplies in."""
+    name = op.format
+    if family in ("gemm", "batched_gemm"):
+        if runs_as in ("bf16", "fp16", "fp32", "vector"):
+            return ("bf16",)
+        return (*_GEMM_KEYS.get(name, (name, "fp8")), "bf16")
+    if family == "experts":
+        if name in ("bf16", "fp16", "fp32"):
+            return ("bf16",)
+        if FORMATS[name].rate == "bf16":
+            return ("int4_wo", "w4a16_mxfp4", "bf16")
+        if runs_as not in ("fp8", "fp4", "int8") or (FORMATS[name].rate == "fp4" and runs_as != "fp4"):
+            return ("w4a16_mxfp4", "int4_wo", "bf16") if FORMATS[name].rate == "fp4" else ("bf16",)
+        return (*_EXPERT_KEYS.get(name, (name, "fp8", "fp8_block")), "bf16")
+    if family == "prefill_attention":
+        return ("fp8", "bf16+fp8", "bf16") if name.startswith("fp8") else ("bf16",)
+    if family in ("decode_attention", "latent_decode", "latent_prefill"):
+        return ("fp8", "bf16") if name.startswith("fp8") else ("bf16",)
+    return ("any",)
+
+
+def check_backend(backend: str) -> str:
+    """An engine there are fits for.
+
+    Raises InputError naming them.
+    """
+    if backend not in BACKENDS:
+        raise InputError(f"backend: {shown(backend)} is not one of {', '.join(BACKENDS)}{nearest(backend, BACKENDS)}")
+    return backend
+
+
+class Fitted:
+    """Prices operators by the formulas of `kernels` with fitted parameters; a `Pricer`.
+
+    `launch_scale` is the share of a kernel's stand-alone fixed cost that remains when an engine launches kernels back to
+    back. `choices` may replace what the catalog says: (family, format, backend) -> Chosen or None.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        layout: Layout,
+        profile: Profile,
+        backend: str = "vllm",
+        *,
+        launch_scale: Number = _WHOLE,
+        fits: Any = None,
+    ):
+        self.system, self.layout, self.profile = system, layout, profile
+        self.backend, self.launch_scale = check_backend(backend), launch_scale
+        device = system.device
+        self.fits = fits if fits is not None else fits_for(system.fits or device.name, device.kind)
+        self.peak = Roofline(system, layout, profile, PEAK)
+        self._found: dict[tuple[str, str, str], tuple[Chosen | None, Machine | None]] = {}
+
+    def chosen(self, family: str, op: Op) -> tuple[Chosen | None, Machine | None]:
+        """The parameters of an operator and the device as its kernel sees it; looked up once per family and format."""
+        key = (family, op.format, op.dtype)
+        if key not in self._found:
+            self._found[key] = self._choose(family, op)
+        return self._found[key]
+
+    def _choose(self, family: str, op: Op) -> tuple[Chosen | None, Machine | None]:
+        device, group = self.system.device, getattr(self.fits, "group", None)
+        if group is not None and group.plain:
+            return None, None
+        runs_as = device.runs_as(op.dtype) if op.dtype != "vector" else "vector"
+        dtypes = dtype_keys(family, op, runs_as)
+        chosen = self.fits.choose(family, dtypes, self.backend)
+        if chosen is None or family in kernels.COLLECTIVES:
+            return chosen, None
+        rate = device.rate("bf16")
+        if family in ("gemm", "batched_gemm", "experts", "scan") and op.dtype != "vector":
+            rate = device.rate(op.dtype)
+        if family in ("prefill_attention", "latent_prefill") and chosen.dtype == "fp8":
+            rate = device.rate("fp8") if family == "prefill_attention" else rate
+        units, clock = float(device.compute_units or 1), float(device.clock or 1.0)
+        return chosen, Machine(bandwidth=device.memory_bandwidth, rate=rate, units=units, clock=clock)
+
+    def cost(self, op: Op) -> Cost:
+        """Seconds of one execution by cause, with basis and band."""
+        if op.collective:
+            return self._exchange(op)
+        peak = self.peak.cost(op)
+        family = kernels.family(op)
+        if not family:
+            return Cost(peak.compute, peak.memory, 0.0, 0.0, "fitted" if "fused" in op.shape else "roofline")
+        chosen, machine = self.chosen(family, op)
+        if chosen is None or machine is None:
+            return self._plain(op, peak)
+        compute, memory, fixed = kernels.parts(family, op, machine, chosen.parameters)
+        compute, memory = num.maximum(compute, peak.compute), num.maximum(memory, peak.memory)
+        floor = num.maximum(peak.compute, peak.memory)
+        return Cost(compute, memory, 0.0, fixed * self.launch_scale, chosen.basis, chosen.low, chosen.high, floor)
+
+    def _plain(self, op: Op, peak: Cost) -> Cost:
+        """Shares of the peak and a launch, where nothing comparable was measured."""
+        group = getattr(self.fits, "group", None)
+        plain = group.plain if group is not None and group.plain else _UNMEASURED
+        low, high = group.band["other"] if group is not None else (0.7, 1.7)
+        launch = parse(plain["launch"], "s", "launch") * self.launch_scale
+        floor = num.maximum(peak.compute, peak.memory)
+        return Cost(
+            peak.compute / plain["compute"], peak.memory / plain["memory"], 0.0, launch, "assumed", low, high, floor
+        )
+
+    def _exchange(self, op: Op) -> Cost:
+        """A collective: fitted inside the innermost link domain, the wire formula plus a floor beyond it."""
+        system, layout = self.system, self.layout
+        kind = self.profile.collective
+        floor = self.peak.cost(op).comm
+        if not system.links or kind == "none":
+            return Cost(0.0, 0.0, floor, 0.0, "roofline")
+        peers = num.maximum(op.peers, 1.0)
+        wire = exchange_time(
+            op,
+            system,
+            layout,
+            algorithm=kind,
+            efficiency=self.profile.link_efficiency,
+            latency=self.profile.link_latency,
+        )
+        chosen, _ = self.chosen(kernels.family(op) or "send", op) if kernels.family(op) else (None, None)
+        if chosen is None:
+            time = num.maximum(wire, floor)
+            launch = num.where(op.peers > 1, self.profile.launch_time, 0.0)
+            return Cost(0.0, 0.0, time, launch, "assumed", 0.6, 1.8, floor)
+        link, message = system.links[0].bandwidth, num.maximum(op.message_bytes, 1.0)
+        time = kernels.exchange_seconds(op.collective, message, num.maximum(peers, 1.0 + 1e-9), link, chosen.parameters)
+        if op.collective == "all_reduce":
+            own, _ = self.chosen("custom_all_reduce", op)
+            if own is not None:
+                custom = kernels.exchange_seconds("custom_all_reduce", message, peers, link, own.parameters)
+                time = num.minimum(time, custom)
+        basis = chosen.basis
+        if len(system.links) > 1:
+            outside = units_touched(system, layout, op.axis, peers) > 1
+            time = num.where(outside, wire + chosen.parameters.short, time)
+            basis = "assumed" if isinstance(outside, bool) and outside else basis
+        if self.launch_scale is not _WHOLE:
+            time = time - (1.0 - self.launch_scale) * num.minimum(chosen.parameters.short, time)
+        time = num.where(op.peers > 1, num.maximum(time, floor), 0.0)
+        return Cost(0.0, 0.0, time, 0.0, basis, chosen.low, chosen.high, floor)
+
+
+_UNMEASURED = {"compute": 0.6, "memory": 0.75, "launch": "4 us"}
