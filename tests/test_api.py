@@ -521,15 +521,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
      r"^switches: .*did you mean 'compute_efficiency'"),
     ({"kind": "estimate", "model": "gpt2", "on": "h100", "changes": {"memory_bandwith": "2x"}}, r"'memory_bandwidth'"),
     ({"kind": "estimate", "model": "gpt2", "on": "h100", "changes": {"memory": "2 TB/s"}}, r"^memory: .* is in byte/s, not byte"),
-    ({"kind": "estimate", "model": "gpt2", "on": "h100", "batch": 0}, r"^batch: .*>= 1.*\(it is '0'\)"),
+    ({"kind": "estimate", "model": "gpt2", "on": "h100", "batch": 0}, r"^batch: .* of at least 1 \(it is 0\)$"),
     ({"kind": "estimate", "model": "gpt2", "on": "h100", "prompt": 5, "cached": 5}, r"^cached: 5 must be below prompt \(5\)"),
     ({"kind": "estimate", "model": "gpt2", "on": "h100", "tp": 5}, r"^layout: tp=5 does not divide the 12 heads"),
     ({"kind": "estimate", "model": "gpt2", "on": "h100", "pp": 13}, r"^layout: pp=13 exceeds the model's 12 layers"),
     ({"kind": "estimate", "model": "gpt2", "on": "h100", "ep": 2}, r"no experts to spread"),
     ({"kind": "estimate", "model": "llama-3.1-8b", "on": "rtx-4090", "tp": 2}, r"needs 2 devices; rtx-4090 has 1"),
     ({"kind": "explain", "model": "gpt2", "on": "h100", "op": "lm_heat"}, r"^op: 'lm_heat' is not in the decode step.*'lm_head'"),
-    ({"kind": "catalog", "what": "model"}, r"^what: "),
-    ({"kind": "step", "model": "gpt2", "on": "h100", "phase": "decoding"}, r"^phase: "),
+    ({"kind": "catalog", "what": "model"}, r"^what: 'model' is not one of .*did you mean 'models'"),
+    ({"kind": "step", "model": "gpt2", "on": "h100", "phase": "decoding"}, r"^phase: 'decoding' is not one of prefill, .*'decode'"),
     ({"kind": "estimate", "model": "gpt2", "on": "h100", "reserve": "100%"}, r"^reserve: .*leaves no memory"),
 ]  # fmt: skip
 

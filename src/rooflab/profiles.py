@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from rooflab.units import InputError, nearest, parse
+from rooflab.units import InputError, nearest, parse, shown
 
 Number = Any
 
@@ -168,5 +168,5 @@ def profile(name: str) -> Profile:
     Raises InputError naming the profiles there are.
     """
     if name not in PROFILES:
-        raise InputError(f"profile: {name!r} is not one of {', '.join(PROFILES)}{nearest(name, PROFILES)}")
+        raise InputError(f"profile: {shown(name)} is not one of {', '.join(PROFILES)}{nearest(name, PROFILES)}")
     return PROFILES[name]

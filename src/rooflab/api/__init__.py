@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -55,18 +56,36 @@ def ask_of(data: Mapping[str, Any]) -> Ask:
     try:
         return msgspec.convert(dict(data), _KINDS[kind])
     except msgspec.ValidationError as problem:
-        raise InputError(_sentence(str(problem), data)) from None
+        raise InputError(_sentence(str(problem), data, _KINDS[kind])) from None
     except (RecursionError, TypeError) as problem:
         raise InputError(f"ask: {type(problem).__name__}: not plain data that can be read") from None
 
 
-def _sentence(message: str, data: Mapping[str, Any]) -> str:
-    """A validation message with the field first and its value shown."""
+_WORDS = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "object": "a table"}
+_WORDS |= {"array": "a list", "null": "nothing"}
+_LIMITS = {" of length >= 1": " that is not empty", " >= ": " of at least ", " <= ": " of at most ", " > ": " above "}
+
+
+def _sentence(message: str, data: Mapping[str, Any], kind: type) -> str:
+    """A validation message in our words: the field first, what would be right, and the value it has."""
     text, _, path = message.partition(" - at `$")
     field = path.rstrip("`").lstrip(".") or "ask"
     name = field.split(".")[0].split("[")[0]
-    value = f" (it is {str(data[name])[:80]!r})" if name in data else ""
-    return f"{field}: {text[:1].lower()}{text[1:]}{value}"
+    value = f" (it is {shown(data[name])})" if name in data else ""
+    choices = _choices(get_type_hints(kind).get(field))
+    if choices:
+        return f"{field}: {shown(data[field])} is not one of {', '.join(choices)}{nearest(str(data[field]), choices)}"
+    for theirs, ours in _LIMITS.items():
+        text = text.replace(theirs, ours)
+    text = re.sub(r"`([a-z |]+)`", lambda kinds: " or ".join(_WORDS.get(k, k) for k in kinds[1].split(" | ")), text)
+    return f"{shown(field)[1:-1]}: {text[:1].lower()}{text[1:]}{value}"
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    """The words a field may hold, none where it is not a choice."""
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return next((found for part in get_args(annotation) if (found := _choices(part))), ())
 
 
 def report_of(ask: Ask) -> Report:

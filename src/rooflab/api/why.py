@@ -19,9 +19,11 @@ from rooflab.api.resolve import Setting, setting_of, workload_of
 from rooflab.estimate import Estimate, Workload
 from rooflab.graph import formulas as f
 from rooflab.price import Priced, rates_of
-from rooflab.units import InputError, dimension_of, nearest
+from rooflab.units import InputError, dimension_of, nearest, shown
 from rooflab.work import Op, Step
 
+_LISTED = 9
+"""Operators named at most when one is not found."""
 _UNITS = {"pairs": "1", "distinct_experts": "1", "compute_time": "s", "memory_time": "s", "launch_time": "s"}
 _BASES = {
     **dict.fromkeys(("rate", "bandwidth", "power", "price"), "datasheet"),
@@ -135,9 +137,10 @@ def _find(ask: ExplainAsk, setting: Setting, subjects: list[str]) -> Priced:
         if item.name == ask.op and item.op is not None:
             return item
     names = [item.name for item in step.priced]
+    listed = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
     raise InputError(
-        f"op: {ask.op!r} is not in the {ask.phase} step{nearest(ask.op, [*names, *subjects])}; "
-        f"it has {', '.join(names)}; totals are {', '.join(subjects)}"
+        f"op: {shown(ask.op)} is not in the {ask.phase} step{nearest(ask.op, [*names, *subjects])}; "
+        f"it has {listed}; totals are {', '.join(subjects)}"
     )
 
 
