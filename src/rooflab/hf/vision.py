@@ -10,6 +10,10 @@ from rooflab.units import InputError
 
 SECTIONS = ("vision_config", "visual", "vision_tower_config", "vit_config", "vision_cfg")
 OTHERS = ("audio_config", "speech_config", "audio_tower_config", "talker_config", "code2wav_config", "vae_config")
+AROUND = frozenset(
+    ["cohere2_vision", "gemma3", "gemma4", "glm4v", "glm4v_moe", "idefics3", "internvl", "internvl_chat", "kimi_k25", "llama4", "llava", "llava_next", "llava_next_video", "llava_onevision", "minimax_m3_vl", "mistral3", "mllama", "paligemma", "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe", "shieldgemma2", "smolvlm"]
+)
+"""Multimodal model types whose projector is known, too."""
 CLIP_L_336 = {
     "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "image_size": 336, "patch_size": 14,
 }  # fmt: skip
@@ -26,7 +30,8 @@ def vision_params(outer: Keys, text: Keys, model: Model) -> int | None:
         return _named_tower(outer, model)
     kind = section.text("model_type") or outer.text("model_type")
     section.model_type = f"{kind}_vision" if f"{kind}_vision" in TOWERS else kind
-    tower = TOWERS.get(kind) or TOWERS.get(outer.text("model_type"))
+    around = outer.text("model_type")
+    tower = (TOWERS.get(kind) or TOWERS.get(around)) if around in AROUND else None
     if tower is None:
         outer.note(f"vision tower {kind!r}: not counted, its layout is not known")
         return None
@@ -45,7 +50,7 @@ def _named_tower(outer: Keys, model: Model) -> int | None:
         outer.note(f"vision tower {name[:60]!r}: not counted, the config only names it")
         return None
     projector = linear(1024, model.hidden) + linear(model.hidden, model.hidden)
-    return _clip_tower(Keys(CLIP_L_336)) + projector
+    return _clip_tower(Keys(dict(CLIP_L_336))) + projector
 
 
 # ------------------------------------------------------------------------------------------------ pieces
@@ -95,26 +100,67 @@ def _clip_tower(v: Keys) -> int:
 def _siglip_tower(v: Keys) -> int:
     hidden, width, layers = sizes(v)
     embeddings = patches(v) * hidden + patch_embedding(v, hidden, bias=True)
-    return embeddings + layers * layer(hidden, width) + 2 * hidden
+    pooling = 0
+    if v.model_type == "siglip_vision_model" and v.flag(
+        "vision_use_head", default=True
+    ):  # a learned query, one attention, one network
+        pooling = 3 * hidden + 4 * linear(hidden, hidden) + linear(hidden, width) + linear(width, hidden)
+    return embeddings + layers * layer(hidden, width) + 2 * hidden + pooling
 
 
-def _llava(v: Keys, outer: Keys, model: Model) -> int:
-    """LLaVA: a CLIP or SigLIP tower and a projector of two layers."""
-    hidden = v.count("hidden_size", limit="hidden")
+def _pixtral_tower(v: Keys) -> int:
+    hidden, width, layers = sizes(v)
+    each = layer(hidden, width, norm=1, bias=False, mlp_bias=False, gated=True)
+    return patch_embedding(v, hidden, bias=False) + hidden + layers * each
+
+
+def _tower_and_projector(v: Keys, outer: Keys, model: Model) -> int:
+    """A CLIP, SigLIP or Pixtral tower with the projector of the model around it."""
+    hidden, out, kind = v.count("hidden_size", limit="hidden"), model.hidden, outer.text("model_type")
+    tower = {"clip_vision_model": _clip_tower, "pixtral": _pixtral_tower}.get(v.model_type, _siglip_tower)(v)
+    if kind in ("gemma3", "shieldgemma2"):
+        return tower + hidden * out + hidden
+    if kind == "paligemma":
+        return tower + linear(hidden, v.count("projection_dim", limit="hidden", default=out))
+    if kind == "mistral3":
+        merged = hidden * outer.count("spatial_merge_size", limit="small", default=2) ** 2
+        bias = outer.flag("multimodal_projector_bias")
+        return tower + hidden + merged * hidden + linear(hidden, out, bias) + linear(out, out, bias)
+    if kind == "cohere2_vision":
+        wide = outer.count("alignment_intermediate_size", limit="width")
+        merged = hidden * outer.count("downsample_factor", limit="small", default=2) ** 2
+        return tower + linear(merged, wide) + linear(wide // 2, out)
+    if kind in ("idefics3", "smolvlm"):
+        return tower + hidden * outer.count("scale_factor", limit="small", default=2) ** 2 * out
+    newline = {"llava": 0, "llava_next": out, "llava_next_video": out, "llava_onevision": out}
+    if kind not in newline:
+        raise InputError(f"the projector of {kind or 'this model'} is not known")
     bias = outer.flag("multimodal_projector_bias", default=True)
     chosen = outer.data.get("vision_feature_layer")
     wide = hidden * (len(chosen) if isinstance(chosen, list) else 1)
-    projector = linear(wide, model.hidden, bias) + linear(model.hidden, model.hidden, bias)
-    return (_clip_tower(v) if "clip" in v.model_type else _siglip_tower(v)) + projector
+    return tower + newline[kind] + linear(wide, out, bias) + linear(out, out, bias)
 
 
-def _siglip(v: Keys, outer: Keys, model: Model) -> int:
-    hidden = v.count("hidden_size", limit="hidden")
-    if outer.text("model_type") == "gemma3":
-        return _siglip_tower(v) + hidden * model.hidden + hidden
-    if outer.text("model_type") == "paligemma":
-        return _siglip_tower(v) + linear(hidden, v.count("projection_dim", limit="hidden", default=model.hidden))
-    return _llava(v, outer, model)
+def _minimax_m3(v: Keys, outer: Keys, model: Model) -> int:
+    hidden, width, layers = sizes(v)
+    patch = patch_embedding(v, hidden, bias=False, frames=v.count("temporal_patch_size", limit="small", default=2))
+    merged = model.hidden * v.count("spatial_merge_size", limit="small", default=2) ** 2
+    projector = linear(hidden, model.hidden) + 2 * linear(model.hidden, model.hidden) + linear(merged, model.hidden)
+    return patch + 2 * hidden + layers * layer(hidden, width) + projector
+
+
+def _internvl(v: Keys, outer: Keys, model: Model) -> int:
+    """InternVL as the reference library writes it; the same tower as InternViT under other keys."""
+    hidden, width, layers = sizes(v)
+    each = layer(hidden, width) + 2 * hidden - (0 if v.flag("attention_bias") else 3 * hidden)
+    each += 2 * hidden if v.flag("use_qk_norm") else 0
+    size, patch = v.data.get("image_size", 448), v.data.get("patch_size", 14)
+    size, patch = (x[0] if isinstance(x, list) and x else x for x in (size, patch))
+    rows = (v.whole("image_size", size) // v.whole("patch_size", patch, "small")) ** 2
+    merged = int(hidden / outer.number("downsample_ratio", 0.5, 0.01, 1.0) ** 2)
+    projector = 2 * merged + linear(merged, model.hidden) + linear(model.hidden, model.hidden)
+    embedding = linear(3 * patch * patch, hidden)
+    return hidden + (rows + 1) * hidden + embedding + layers * each + projector
 
 
 def _qwen2(v: Keys, outer: Keys, model: Model) -> int:
@@ -179,10 +225,9 @@ def _mllama(v: Keys, outer: Keys, model: Model) -> int:
 
 def _llama4(v: Keys, outer: Keys, model: Model) -> int:
     hidden, width, layers = sizes(v)
-    ratio = v.number("pixel_shuffle_ratio", 0.5, 0.01, 1.0)
     rows = patches(v) + 1
     into, out = v.count("projector_input_dim", limit="width"), v.count("projector_output_dim", limit="width")
-    adapter = int(hidden // ratio**2) * into + into * out
+    adapter = width * into + into * out
     projector = v.count("vision_output_dim", limit="width") * model.hidden
     tower = hidden + rows * hidden + patch_embedding(v, hidden, bias=False) + 4 * hidden + layers * layer(hidden, width)
     return tower + adapter + projector
@@ -225,7 +270,13 @@ def _internvit(v: Keys, outer: Keys, model: Model) -> int:
 
 
 TOWERS: dict[str, Callable[[Keys, Keys, Model], int]] = {
-    "clip_vision_model": _llava, "siglip_vision_model": _siglip,
+    "clip_vision_model": _tower_and_projector,
+    "siglip_vision_model": _tower_and_projector,
+    "pixtral": _tower_and_projector,
+    "idefics3_vision": _tower_and_projector,
+    "smolvlm_vision": _tower_and_projector,
+    "minimax_m3_vl_vision": _minimax_m3,
+    "internvl_vision": _internvl,
     "qwen2_vl": _qwen2, "qwen2_vl_vision": _qwen2, "qwen2_5_vl": _qwen2_5, "qwen2_5_vl_vision": _qwen2_5,
     "qwen3_vl": _qwen3, "qwen3_vl_moe": _qwen3, "qwen3_vl_vision": _qwen3, "qwen3_vl_moe_vision": _qwen3,
     "qwen3_5": _qwen3, "qwen3_5_vision": _qwen3, "qwen3_5_moe": _qwen3, "qwen3_5_moe_vision": _qwen3,
