@@ -259,6 +259,8 @@ def estimate(
     and neither band nor operator detail is kept. Raises InputError for degrees and sizes that are no counts.
     """
     fits.check_numbers(layout, work.batch, work.prompt, work.output, work.cached)
+    if not graph.is_one(layout.microbatches):  # no piece of a batch is empty
+        layout = msgspec.structs.replace(layout, microbatches=num.minimum(layout.microbatches, work.batch))
     scene = Scene(model=model, precision=precision, layout=layout, system=system, profile=profile, pricer=pricer)
     shape = _shape(layout, work, system)
     if shape is not None:
