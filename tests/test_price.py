@@ -82,6 +82,8 @@ def test_padding_costs_arithmetic_and_no_bytes():
         cost(an_op(kind="attention", m=1, n=100, k=40, flop=8000.0), used, tile=(64, 64, 32)).compute == 8000 / 100e12
     )
     assert cost(op, used).compute == 8000 / 100e12
+    # The sum of a whole pass has no shape and stays as it is.
+    assert cost(an_op(), used, tile=(64, 64, 32)).compute == pytest.approx(10e-6)
 
 
 def test_every_operator_pays_its_launch_and_a_lone_rank_none_for_a_collective():

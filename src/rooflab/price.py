@@ -180,11 +180,16 @@ class Roofline:
             launch = num.where(op.peers > 1, rates.launch_time, 0.0)
             return Cost(0.0, 0.0, time, launch)
         flop = op.flop
-        if rates.tiles and op.kind in ("gemm", "grouped_gemm") and self.system.device.tile[0] > 1:
+        if rates.tiles and op.kind in ("gemm", "grouped_gemm") and self.system.device.tile[0] > 1 and _shaped(op):
             flop = self._padded(op)
         compute = compute_time(flop, self.peak(op.dtype), rates.compute)
         memory = memory_time(op.bytes(), self.system.device.memory_bandwidth, rates.memory)
         return Cost(compute, memory, 0.0, rates.launch_time)
+
+
+def _shaped(op: Op) -> bool:
+    """Whether a product says its dimensions; the sums of a whole pass have none and are not padded."""
+    return not (isinstance(op.k, int) and op.k == 0)
 
 
 class Priced(msgspec.Struct, frozen=True, kw_only=True):
