@@ -22,6 +22,10 @@ fix:
 # write the generated documents
 docs:
     {{bin}}/python tools/requirements.py
+    {{bin}}/python tools/formulas.py
+    {{bin}}/python tools/commands.py
+    {{bin}}/python tools/pictures.py
+    {{bin}}/python tools/outputs.py
 
 # renew the pins within the ranges of pyproject.toml (needs uv)
 lock:

@@ -13,7 +13,7 @@ DEBUG = "--debug"
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0 answered, 1 our fault, 2 something about the question."""
+    """Run one command; returns the exit status: 0 answered, 1 RoofLab failed, 2 not answerable as asked."""
     from rooflab.cli import streams
 
     given = list(sys.argv[1:] if args is None else args)
@@ -37,7 +37,7 @@ def main(args: Sequence[str] | None = None) -> int:
         if debug:
             raise
         what = " ".join(f"{type(problem).__name__}: {problem}".split())[:200]
-        return _say(f"our fault: {what}; please report it with what {DEBUG} shows", 1)
+        return _say(f"internal error: {what}; please report it, with what {DEBUG} shows", 1)
 
 
 def _run(args: list[str]) -> int:

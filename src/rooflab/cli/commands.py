@@ -98,7 +98,7 @@ COMMANDS: dict[str, Command] = {
 HELP = "Memory fit, speed, cost and energy of LLM inference, from a config.json, a machine and a workload."
 EPILOG = (
     "A number may carry its prefix: 128k is 128,000 and 128Ki is 131,072. GB is 10⁹ bytes, GiB is 2³⁰.\n"
-    "Exit status: 0 answered, 1 our fault, 2 something about the question. --debug shows where our fault lies."
+    "Exit status: 0 answered, 1 RoofLab failed (--debug shows where), 2 the question cannot be answered as asked."
 )
 Json = Annotated[bool, typer.Option("--json", help="The report as JSON, in SI units.", rich_help_panel="Output")]
 

@@ -85,7 +85,7 @@ FLAGS: dict[str, Flag] = {
     "switches": Flag("Change the profile: --switch compute_efficiency=0.7. Again for more.", "KEY=VALUE", PRICING),
     "reserve": Flag('Memory kept for the runtime: "2 GB" or 10%.', "SIZE", PRICING),
     "ignore_memory": Flag("Show the speed even where the memory is too small.", panel=PRICING),
-    "detail": Flag("Add the steps behind the times, operator by operator.", panel=PRICING),
+    "detail": Flag("Add the steps behind the times, operator by operator.", panel="Output"),
 }
 SPELLED = {"changes": "--set", "switches": "--switch"}
 ORDER = tuple(FLAGS)

@@ -24,7 +24,7 @@ from rooflab.show.elements import Bar, Block, Cell, Column, Formula, Page, Part,
 # Of the 256 colours, those in the middle: they stand out from black and from white alike.
 STYLES = {
     "": "", "strong": "bold", "quiet": "color(245)", "good": "bold color(29)", "bad": "bold color(160)",
-    "warn": "bold color(172)", "compute": "color(33)", "memory": "color(172)", "kv": "color(133)", "comm": "color(160)",
+    "part": "color(67)", "compute": "color(33)", "memory": "color(172)", "kv": "color(133)", "comm": "color(160)",
     "overhead": "color(245)", "workspace": "color(30)", "reserve": "color(245)", "free": "color(245)",
 }  # fmt: skip
 MARKS = {True: ("✔", "good"), False: ("✘", "bad"), None: ("●", "compute")}
@@ -53,12 +53,19 @@ class _Console(Console):
 
 
 def console(file: IO[str] | None = None, width: int | None = None, colour: bool | None = None) -> Console:
-    """A console for a stream; a pipe or a file gets 120 columns and no colour unless the environment says otherwise."""
+    """A console for a stream; `colour` forces colours on or off, else the stream and the environment decide.
+
+    A pipe or a file is given `WIDE` columns unless COLUMNS says otherwise.
+    """
     stream = file or sys.stdout
     if width is None and not os.environ.get("COLUMNS") and not stream.isatty():
         width = WIDE
-    plain_text = True if colour is False else None  # None asks the environment: NO_COLOR
-    made = _Console(file=stream, width=width, highlight=False, emoji=False, markup=False, no_color=plain_text)
+    looks: dict[str, Any] = {"highlight": False, "emoji": False, "markup": False}
+    if colour is True:
+        looks |= {"force_terminal": True, "color_system": "256", "no_color": False, "legacy_windows": False}
+    elif colour is False:
+        looks |= {"no_color": True, "color_system": None}
+    made = _Console(file=stream, width=width, **looks)
     if made.width < NARROWEST:
         made.width = NARROWEST
     return made
@@ -197,8 +204,7 @@ def _cell(cell: Cell | str, bar: int) -> Text:
         return Text(cell)
     if cell.share is None:
         return Text(cell.text, STYLES[cell.tone])
-    text = Text(stretch(min(cell.share, 1.0) * bar).ljust(bar), STYLES[cell.tone])
-    return text.append(f" {cell.text:>4}", style="default not bold")
+    return Text(f"{cell.text:>4} ").append(stretch(min(cell.share, 1.0) * bar).ljust(bar), STYLES[cell.tone])
 
 
 def stretch(length: float) -> str:
@@ -229,9 +235,11 @@ def _bar(block: Bar, to: Console) -> Iterator[RenderableType]:
 
 
 def _legend(block: Bar, glyphs: Sequence[str], width: int) -> Text:
-    """What each stretch is, as many to a line as there is room for."""
+    """What each stretch is, as many to a line as there is room for; what is free the verdict has said."""
     legend, used = Text(), 0
     for part, glyph in zip(block.parts, glyphs, strict=True):
+        if part.tone == "free":
+            continue
         entry = f" {part.label} {part.text}"
         gap = "" if not used else "  " if used + len(entry) + 3 <= width else "\n"
         used = len(entry) + 1 + (0 if gap == "\n" else used + len(gap))

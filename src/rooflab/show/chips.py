@@ -23,8 +23,6 @@ from rooflab.show.elements import (
 from rooflab.units import MISSING
 from rooflab.units import format as shown
 
-_REGIMES = {"compute-bound": "compute", "memory-bound": "memory"}
-
 
 def chip_page(report: Report) -> Page:
     """Key figures, regimes, formulas, guidance, and the curves as small tables."""
@@ -57,13 +55,13 @@ def _figures(chip: Mapping[str, Any]) -> Table:
     fits = _or(chip["memory_batch"], "1", "no limit")
     balance = _or(chip["balance_context"], "token", "unlimited")
     rows: list[tuple[Cell | str, ...]] = [
-        ("Ridge", "AI", shown(chip["intensity"], "FLOP/byte"), "FLOP it can do while it reads one byte"),
-        ("Critical batch", "B*", shown(chip["critical_batch"], "1"), "weights then cost as much as their products"),
-        ("Balance context", "L*", balance, "one cache then costs as much as its token"),
-        ("Knee batch", "B_knee", _or(chip["knee_batch"], "1", "none"), "compute catches up with weights and cache"),
+        ("Ridge", "AI", shown(chip["intensity"], "FLOP/byte"), "FLOP for each byte it can read"),
+        ("Critical batch", "B*", shown(chip["critical_batch"], "1"), "weights cost as much as products"),
+        ("Balance context", "L*", balance, "a cache costs as much as a token"),
+        ("Knee batch", "B_knee", _or(chip["knee_batch"], "1", "none"), "compute catches up with all memory"),
         ("Batch to aim for", "2·B*", shown(chip["good_batch"], "1"), "a larger one buys little"),
-        ("Sequences that fit", "", fits, "caches beside the weights of one device"),
-        ("Share of the peak", "", f"{chip['utilization']:.1%}", "that large batches approach at this context"),
+        ("Sequences that fit", "", fits, "caches beside weights, one device"),
+        ("Share of the peak", "", f"{chip['utilization']:.1%}", "approached by large batches"),
         ("Memory of one device", "", shown(memory["used"], "byte"), _of_memory(memory)),
     ]
     return Table(

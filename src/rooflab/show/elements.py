@@ -97,7 +97,7 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
 Block = Table | Verdict | Bar | Formula | Words
 
 TONES = (
-    "good", "bad", "warn", "quiet", "strong",
+    "good", "bad", "quiet", "strong", "part",
     "compute", "memory", "kv", "comm", "overhead", "workspace", "reserve", "free",
 )  # fmt: skip
 

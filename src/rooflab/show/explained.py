@@ -63,7 +63,8 @@ def _line(line: Mapping[str, Any]) -> list[Block]:
     """A formula; a long sum shows its terms as a table."""
     inputs = line["inputs"]
     long = len(inputs) > LONGEST_SUM and line["formula"] == " + ".join(inputs)
-    labels = (("counts", line["counts"]), ("source", line["source"]), ("holds", line["holds"]))
+    inputs_from = "" if long else _bases(line["bases"])
+    labels = (("inputs", inputs_from), ("counts", line["counts"]), ("source", line["source"]), ("holds", line["holds"]))
     formula = Formula(
         name=line["quantity"],
         text=line["means"],
@@ -75,10 +76,18 @@ def _line(line: Mapping[str, Any]) -> list[Block]:
     return [formula, _terms(line)] if long else [formula]
 
 
+def _bases(bases: Mapping[str, str]) -> str:
+    """Symbols by where their values come from: exact n, k; datasheet rate."""
+    grouped: dict[str, list[str]] = {}
+    for name, basis in bases.items():
+        grouped.setdefault(basis, []).append(name)
+    return "; ".join(f"{basis}: {', '.join(names)}" for basis, names in grouped.items())
+
+
 def _terms(line: Mapping[str, Any]) -> Table:
     whole = line["value"] or 1.0
     terms = sorted(line["inputs"].items(), key=lambda term: -term[1])
-    rows = tuple((name, shown(value, line["unit"]), share(value / whole, "compute")) for name, value in terms)
+    rows = tuple((name, shown(value, line["unit"]), share(value / whole, "part")) for name, value in terms)
     total = (Cell(line["quantity"], "strong"), Cell(_value(line), "strong"), "")
     columns = (Column("term"), Column("value", right=True), Column("share"))
     return Table(columns=columns, rows=(*rows, total), total=True)

@@ -8,7 +8,7 @@ from html import escape
 from rooflab.show.elements import Bar, Block, Cell, Formula, Page, Table, Verdict, Words
 
 COLOURS = {
-    "good": "#00875f", "bad": "#d70000", "warn": "#d78700", "compute": "#0087ff", "memory": "#d78700", "kv": "#af5faf",
+    "good": "#00875f", "bad": "#d70000", "part": "#5f87af", "compute": "#0087ff", "memory": "#d78700", "kv": "#af5faf",
     "comm": "#d70000", "overhead": "#8a8a8a", "workspace": "#008787", "reserve": "#8a8a8a", "free": "#8a8a8a40",
 }  # fmt: skip
 STYLE = """

@@ -28,20 +28,8 @@ from rooflab.show.elements import (
 from rooflab.units import format as shown
 from rooflab.units import number
 
-PARTS = {
-    "attention projections": ("attention projections", "compute"),
-    "attention": ("attention", "kv"),
-    "ffn": ("feed-forward", "memory"),
-    "experts": ("experts", "memory"),
-    "router": ("router", "workspace"),
-    "recurrence": ("recurrence", "kv"),
-    "elementwise": ("elementwise", "workspace"),
-    "embedding": ("embedding", "reserve"),
-    "head": ("output head", "reserve"),
-    "collective": ("communication", "comm"),
-    "overhead": ("launch overhead", "overhead"),
-}
-"""Parts of a step in words, and their tone."""
+PARTS = {"ffn": "feed-forward", "head": "output head", "collective": "communication", "overhead": "launch overhead"}
+"""Parts of a step whose name is not a word yet."""
 
 FIGURES = (
     ("ttft", "Time to first token", "TTFT"),
@@ -80,6 +68,10 @@ def estimate_page(report: Report) -> Page:
     if report["ttft"] is not None:
         blocks.append(_figures(report))
         blocks.append(_shares(report))
+    for phase in ("prefill", "decode"):
+        detail = report[f"{phase}_step"]
+        if detail:
+            blocks.append(_operators(detail["ops"], f"One {phase} step: {shown(detail['time'], 's')}"))
     blocks.append(notes(report))
     return Page(
         title=f"{report['name']} on {report['system']}",
@@ -137,8 +129,7 @@ def _shares(report: Report) -> Table:
     parts = sorted((part for part, value in largest.items() if value > 0), key=lambda part: -largest[part])
     rows: list[tuple[Cell | str, ...]] = []
     for part in parts:
-        name, tone = PARTS.get(part, (part, ""))
-        rows.append((name, *(share(shares[phase].get(part, 0.0), tone) for phase in phases)))
+        rows.append((PARTS.get(part, part), *(share(shares[phase].get(part, 0.0), "part") for phase in phases)))
     rows.append((Cell("bound by", "quiet"), *(bound(report["bound"][phase]) for phase in phases)))
     return Table(
         columns=(Column("Where the time goes"), *(Column(phase) for phase in phases)), rows=tuple(rows), total=True
@@ -163,7 +154,12 @@ def step_page(report: Report) -> Page:
     return Page(
         title=f"{report['name']} on {report['system']}",
         detail=_placed(report, joined([what, cached])),
-        blocks=(Verdict(None, shown(report["time"], "s"), said), _parts(report), _operators(report), notes(report)),
+        blocks=(
+            Verdict(None, shown(report["time"], "s"), said),
+            _parts(report),
+            _operators(report["ops"]),
+            notes(report, ["memory and bytes of a collective are those on the links"]),
+        ),
     )
 
 
@@ -171,8 +167,7 @@ def _parts(report: Report) -> Table:
     rows: list[tuple[Cell | str, ...]] = []
     for part, value in report["shares"].items():
         if value > 0:
-            name, tone = PARTS.get(part, (part, ""))
-            rows.append((name, Cell(shown(value * report["time"], "s")), share(value, tone)))
+            rows.append((PARTS.get(part, part), shown(value * report["time"], "s"), share(value, "part")))
     return Table(columns=(Column("Where the time goes"), Column("time", right=True), Column("share")), rows=tuple(rows))
 
 
@@ -190,9 +185,9 @@ def _count(value: float) -> str:
     return f"{value:.0f}" if value % 1 == 0 else number(value)
 
 
-def _operators(report: Report) -> Table:
+def _operators(operators: list[dict[str, Any]], title: str = "") -> Table:
     """Operators ranked by time; figures are of all executions on one device."""
-    ranked = sorted(report["ops"], key=lambda operator: -operator["time"])
+    ranked = sorted(operators, key=lambda operator: -operator["time"])
     rows: list[tuple[Cell | str, ...]] = []
     for op in ranked:
         tone = bound(op["bound"]).tone
@@ -227,7 +222,7 @@ def _operators(report: Report) -> Table:
         Column("share"),
         Column("bound", rank=1),
     )
-    return Table(columns=columns, rows=tuple(rows))
+    return Table(columns=columns, rows=tuple(rows), title=title)
 
 
 # ----------------------------------------------------------------------------------------------------------- fit
@@ -236,17 +231,14 @@ def _operators(report: Report) -> Table:
 def fit_page(report: Report) -> Page:
     """What is over, by how much, and the smallest changes that would help (B-040)."""
     memory, ask = report["memory"], report["ask"]
-    rows: tuple[tuple[Cell | str, ...], ...] = (
-        ("Largest part", "cache" if report["largest"] == "kv" else report["largest"]),
-        (f"Most sequences of {ask['prompt'] + ask['output']:,} tokens", f"{report['max_batch']:,}"),
-        (f"Longest sequences at batch {ask['batch']:,}", shown(report["max_context"], "token")),
-        ("Cache beside weights and workspace", shown(round(report["kv_tokens"]), "token")),
-    )
-    blocks: list[Block] = [
-        memory_verdict(memory, report["fits"]),
-        memory_bar(memory),
-        Table(columns=(Column("One replica holds"), Column("", right=True)), rows=rows),
-    ]
+    blocks: list[Block] = [memory_verdict(memory, report["fits"]), memory_bar(memory)]
+    if report["max_batch"]:
+        rows: tuple[tuple[Cell | str, ...], ...] = (
+            (f"Most sequences of {ask['prompt'] + ask['output']:,} tokens", f"{report['max_batch']:,}"),
+            (f"Longest sequences at batch {ask['batch']:,}", shown(report["max_context"], "token")),
+            ("Cache beside weights and workspace", shown(round(report["kv_tokens"]), "token")),
+        )
+        blocks.append(Table(columns=(Column("One replica holds"), Column("", right=True)), rows=rows))
     if report["changes"]:
         blocks.append(_changes(report))
     elif not report["fits"]:
@@ -264,7 +256,7 @@ def _changes(report: Report) -> Table:
             each["change"],
             shown(each["used"], "byte"),
             shown(each["free"], "byte"),
-            share(each["used"] / capacity, "good"),
+            share(each["used"] / capacity, "part"),
         )
         for each in report["changes"]
     )

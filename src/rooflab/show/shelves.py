@@ -32,7 +32,8 @@ def _counts(report: Report) -> Table:
         ("Active for a token", "active_params"),
         ("  without the embedding", "active_params_without_embedding"),
     ):
-        rows.append((name, short(report[key]), f"{report[key]:,}"))
+        if report[key] != whole:
+            rows.append((name, short(report[key]), f"{report[key]:,}"))
     for name, count in report["other_params"].items():
         if count:
             rows.append((f"Beside these: {name}", short(count), f"{count:,}"))
