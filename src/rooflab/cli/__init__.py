@@ -26,9 +26,11 @@ def main(args: Sequence[str] | None = None) -> int:
         return code
     except KeyboardInterrupt:
         return _say("stopped", 130)
-    except BrokenPipeError:
+    except (streams.ReaderGone, BrokenPipeError):
         streams.abandon()
         return 0
+    except SystemExit as left:  # shell completion, or help that nobody reads on
+        return left.code if isinstance(left.code, int) else 0
     except OSError as problem:
         if debug:
             raise

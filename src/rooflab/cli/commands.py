@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from rooflab.api.asks import CatalogAsk, ChipAsk, EstimateAsk, ExplainAsk, FitAsk, InspectAsk, StepAsk
-from rooflab.cli import options
+from rooflab.cli import options, streams
 from rooflab.units import InputError, shown
 
 LARGEST_ASK = 20_000_000
@@ -159,13 +159,13 @@ def _answer(question: dict[str, Any], as_json: bool) -> None:
     from rooflab.cli import terminal
     from rooflab.show import page
 
-    terminal.draw(page(report), terminal.console())
+    streams.write(terminal.text(page(report), terminal.console()))
 
 
 def _print_json(data: Any) -> None:
     """Indented JSON; beyond ASCII only where the stream is sure to carry it."""
     wide = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(data, indent=2, ensure_ascii=not wide, allow_nan=False))
+    streams.write(json.dumps(data, indent=2, ensure_ascii=not wide, allow_nan=False) + "\n")
 
 
 def _schema() -> None:

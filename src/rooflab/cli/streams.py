@@ -16,6 +16,19 @@ PLAIN = {
 """What stands in for a character that the stream cannot carry."""
 
 
+class ReaderGone(Exception):
+    """Whoever read standard output has stopped reading. Not an OSError: Typer would turn that into a failure."""
+
+
+def write(text: str) -> None:
+    """Text to standard output; raises ReaderGone when nobody takes it."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise ReaderGone from None
+
+
 def _plainer(problem: UnicodeError) -> tuple[str | bytes, int]:
     if not isinstance(problem, UnicodeEncodeError):
         raise problem

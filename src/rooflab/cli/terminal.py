@@ -71,18 +71,16 @@ def console(file: IO[str] | None = None, width: int | None = None, colour: bool 
     return made
 
 
-def draw(page: Page, to: Console) -> None:
-    """Print a page; lines end where their text does."""
+def text(page: Page, to: Console) -> str:
+    """A page as it is printed on that console; lines end where their text does."""
     with to.capture() as captured:
         to.print(rendered(page, to))
-    to.file.write(re.sub(" +$", "", captured.get(), flags=re.MULTILINE))
+    return re.sub(" +$", "", captured.get(), flags=re.MULTILINE)
 
 
 def plain(page: Page, width: int = READABLE) -> str:
     """A page as text without colours."""
-    stream = io.StringIO()
-    draw(page, console(stream, width, colour=False))
-    return stream.getvalue().rstrip("\n")
+    return text(page, console(io.StringIO(), width, colour=False)).rstrip("\n")
 
 
 def rendered(page: Page, to: Console) -> Group:

@@ -1,0 +1,372 @@
+"""The command line: every command and example answers, bad input is one line and status 2, and nothing slow is loaded.
+
+Expected numbers are those of `api.answer` or of the unit rules; the laws here are about form.
+"""
+
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rooflab import api
+from rooflab.api.asks import Ask
+from rooflab.cli import main, options, reading, terminal
+from rooflab.cli.commands import COMMANDS
+from rooflab.show import page
+
+ESTIMATE = ["estimate", "llama-3.1-8b", "--on", "h100-sxm", "--batch", "32"]
+QUESTION = {"kind": "estimate", "model": "llama-3.1-8b", "on": "h100-sxm", "batch": 32}
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """Runs a command line in this process; gives (status, output, complaints)."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def command(*args):
+        status = main([str(arg) for arg in args])
+        caught = capsys.readouterr()
+        return status, caught.out, caught.err
+
+    return command
+
+
+# ------------------------------------------------------------------------------------------------------- answers
+
+
+def test_json_is_the_report_as_it_is(run):
+    status, out, err = run(*ESTIMATE, "--json")
+    assert (status, err) == (0, "")
+    assert json.loads(out) == json.loads(json.dumps(api.answer(QUESTION)))
+
+
+@pytest.mark.parametrize("name", [name for name, command in COMMANDS.items() if command.kind])
+def test_every_example_of_the_help_answers(run, name):
+    for line in COMMANDS[name].examples:
+        status, out, err = run(*_words(line))
+        assert (status, err) == (0, ""), line
+        assert len(out.splitlines()) > 5, line
+
+
+def _words(line):
+    import shlex
+
+    words = shlex.split(line)
+    assert words[0] == "rooflab"
+    return words[1:]
+
+
+def test_a_saved_report_is_asked_again(run, tmp_path):
+    report = tmp_path / "report.json"
+    report.write_text(json.dumps(api.answer(QUESTION)), encoding="utf-8")
+    assert json.loads(run("ask", report, "--json")[1])["tpot"] == api.answer(QUESTION)["tpot"]
+    report.write_text(json.dumps(QUESTION), encoding="utf-8")
+    assert run("ask", report) == run(*ESTIMATE)
+
+
+def test_the_schema_describes_questions_and_reports(run):
+    status, out, _ = run("schema")
+    assert status == 0
+    assert {"ask", "report"} <= json.loads(out)["properties"].keys()
+
+
+def test_version(run):
+    from rooflab import __version__
+
+    assert run("--version") == (0, f"rooflab {__version__}\n", "")
+
+
+def test_numbers_carry_prefixes_and_pairs_carry_units(run):
+    """128k is 128,000 tokens and 128Ki is 131,072 (units' rule); --set reads units, --switch numbers and truth values."""
+    line = [*ESTIMATE, "--json", "--prompt", "2k", "--output", "1Ki", "--reserve", "0.2"]
+    line += ["--set", "memory_bandwidth=4 TB/s", "--switch", "memory_efficiency=0.9", "--switch", "tiles=false"]
+    ask = json.loads(run(*line)[1])["ask"]
+    assert (ask["prompt"], ask["output"], ask["reserve"]) == (2000, 1024, 0.2)
+    assert ask["changes"] == {"memory_bandwidth": "4 TB/s"}
+    assert ask["switches"] == {"memory_efficiency": 0.9, "tiles": False}
+
+
+def test_every_field_of_every_question_has_its_option():
+    """A new field of an ask appears as an option by itself; its words have to be written."""
+    for kind in reading.KINDS.values():
+        for field in kind.__struct_fields__:
+            assert field in options.FLAGS, f"{field} of {kind.__name__}: say in cli/options.py what it does"
+            assert options.FLAGS[field].help
+    used = {field for kind in reading.KINDS.values() for field in kind.__struct_fields__}
+    assert set(options.FLAGS) == used
+    assert {command.kind for command in COMMANDS.values() if command.kind} == set(_kinds())
+
+
+def _kinds():
+    from typing import get_args
+
+    return get_args(Ask)
+
+
+def test_options_not_given_are_left_to_the_question():
+    """Defaults are stated once, in the ask."""
+    for tag, kind in reading.KINDS.items():
+        assert options.ask(kind, dict.fromkeys(kind.__struct_fields__)) == {"kind": tag}
+
+
+# ------------------------------------------------------------------------------------------------------ complaints
+
+
+BAD = {
+    "no machine": (["estimate", "llama-3.1-8b"], "--on"),
+    "no such command": (["estmate"], "estimate"),
+    "no such option": ([*ESTIMATE, "--bath", "3"], "--batch"),
+    "no such choice": (["step", "llama-3.1-8b", "--on", "h100-sxm", "--phase", "foo"], "prefill"),
+    "no such shelf": (["catalog", "chairs"], "devices"),
+    "no such model": (["inspect", "lama-3.1-8b"], "llama-3.1-8b"),
+    "no such system": (["estimate", "llama-3.1-8b", "--on", "h100-smx"], "h100-sxm"),
+    "no such operator": (["explain", "llama-3.1-8b", "--on", "h100-sxm", "--op", "gateup"], "gate_up"),
+    "no such switch": ([*ESTIMATE, "--switch", "tile=false"], "tiles"),
+    "no such field": ([*ESTIMATE, "--set", "memory_bandwidht=4 TB/s"], "memory_bandwidth"),
+    "no such profile": ([*ESTIMATE, "--profile", "operators"], "operator"),
+    "no such format": ([*ESTIMATE, "--weights", "fp9"], "fp8"),
+    "not a number": ([*ESTIMATE, "--prompt", "long"], "128k"),
+    "not whole": ([*ESTIMATE, "--tp", "1.5"], "whole"),
+    "zero": ([*ESTIMATE, "--output", "0"], "between 1"),
+    "negative": ([*ESTIMATE, "--cached", "-5"], "zero or more"),
+    "huge": ([*ESTIMATE, "--prompt", "1e30"], "between"),
+    "not a pair": ([*ESTIMATE, "--set", "price"], "KEY=VALUE"),
+    "wrong unit": ([*ESTIMATE, "--set", "memory=4 s"], "memory"),
+    "refused layout": ([*ESTIMATE, "--tp", "3"], "32 heads"),
+    "missing file": (["ask", "nowhere.json"], "nowhere.json"),
+    "missing value": ([*ESTIMATE, "--tp"], "--tp"),
+    "needless argument": (["inspect", "gpt2", "gpt2-xl"], "gpt2-xl"),
+    "newline in a name": (["inspect", "a\nb"], "a"),
+}
+
+
+@pytest.mark.parametrize("args, says", BAD.values(), ids=BAD)
+def test_bad_input_is_one_line_and_status_two(run, args, says):
+    """F: errors name the thing, show the value and say what would be right; never a traceback."""
+    status, out, err = run(*args)
+    assert (status, out) == (2, "")
+    assert re.fullmatch(r"rooflab: .{10,500}\n", err)
+    assert says in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "null", '{"kind": "nonsense"}', '{"kind": "estimate"}', "[" * 100_000])
+def test_a_file_that_holds_no_question_is_one_line(run, tmp_path, text):
+    file = tmp_path / "ask.json"
+    file.write_text(text, encoding="utf-8")
+    status, out, err = run("ask", file)
+    assert (status, out) == (2, "")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_fault_of_ours_is_one_line_unless_debugging(run, monkeypatch):
+    def fails(question):
+        raise ZeroDivisionError("by\nnothing")
+
+    monkeypatch.setattr(api, "answer", fails)
+    status, out, err = run(*ESTIMATE)
+    assert (status, out) == (1, "")
+    assert re.fullmatch(r"rooflab: internal error: ZeroDivisionError: by nothing; please report it.*--debug.*\n", err)
+    with pytest.raises(ZeroDivisionError):
+        main([*ESTIMATE, "--debug"])
+
+
+def test_ctrl_c_is_one_line_and_status_130(run, monkeypatch):
+    def stops(question):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "answer", stops)
+    assert run(*ESTIMATE) == (130, "", "rooflab: stopped\n")
+
+
+def test_a_full_disk_is_one_line(run, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(terminal, "text", full)
+    status, _, err = run(*ESTIMATE)
+    assert (status, err) == (1, f"rooflab: cannot read or write: {os.strerror(errno.ENOSPC)}\n")
+
+
+# ------------------------------------------------------------------------------------------------------- the pages
+
+
+REPORTS = {
+    "estimate": QUESTION,
+    "answer of one token": {**QUESTION, "output": 1},
+    "does not fit": {**QUESTION, "model": "llama-3.1-70b"},
+    "ignoring memory": {**QUESTION, "model": "llama-3.1-70b", "ignore_memory": True},
+    "detail": {**QUESTION, "detail": True},
+    "no price": {**QUESTION, "on": "rtx-4090"},
+    "every axis": {"kind": "estimate", "model": "deepseek-v3", "on": "hgx-h200", "tp": 4, "attention_dp": 2, "ep": 8, "pp": 2},
+    "classes": {**QUESTION, "weights": {"attention": "fp8"}, "kv": "fp8"},
+    "step": {"kind": "step", "model": "deepseek-v3", "on": "hgx-h200", "tp": 8, "batch": 64},
+    "prefill": {"kind": "step", "model": "mixtral-8x7b", "on": "dgx-h100", "tp": 2, "phase": "prefill", "cached": 64},
+    "mixed": {"kind": "step", "model": "qwen3-next-80b-a3b", "on": "dgx-h100", "tp": 2, "phase": "mixed"},
+    "envelope": {"kind": "step", "model": "llama-3.1-8b", "on": "h100-sxm", "profile": "envelope"},
+    "fits": {"kind": "fit", "model": "llama-3.1-8b", "on": "h100-sxm"},
+    "what would fit": {"kind": "fit", "model": "llama-3.1-70b", "on": "h100-sxm"},
+    "nothing fits": {"kind": "fit", "model": "deepseek-v3", "on": "t4"},
+    "chip": {"kind": "chip", "model": "deepseek-v3", "on": "h200-sxm", "flops_multiplier": 2.0},
+    "chip without a cache": {"kind": "chip", "model": "llama-3.1-8b", "on": "h100-sxm", "context": 1, "kv": "int4"},
+    "inspect": {"kind": "inspect", "model": "deepseek-v3"},
+    "inspect a hybrid": {"kind": "inspect", "model": "qwen3-next-80b-a3b", "batch": 4},
+    **{op: {**QUESTION, "kind": "explain", "op": op} for op in ("ttft", "tpot", "kv", "weights", "cost", "energy", "qkv", "workspace")},
+    **{what: {"kind": "catalog", "what": what} for what in ("systems", "devices", "formats", "profiles")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("question", REPORTS.values(), ids=REPORTS)
+@pytest.mark.parametrize("width", [40, 80, 120, 150])
+def test_pages_keep_to_their_width(question, width):
+    """F: at any width a page neither overflows, nor leaves blanks at line ends, nor shows what is not a number."""
+    text = terminal.plain(page(api.answer(question)), width)
+    assert text.splitlines()[0].strip()
+    for line in text.splitlines():
+        assert len(line) <= width, line
+        assert line == line.rstrip()
+    assert not re.search(r"\b(nan|inf|None)\b", text)
+    assert "\x1b" not in text
+
+
+def test_nothing_is_cut_where_there_is_room():
+    """A-008: the operator table has all its columns in a file or a pipe."""
+    text = terminal.plain(page(api.answer(REPORTS["step"])), terminal.WIDE)
+    heading = next(line for line in text.splitlines() if line.startswith("Slowest operators"))
+    assert heading.split()[2:] == ["count", "M×N×K", "FLOP", "bytes", "FLOP/byte", "compute", "memory", "launch", "total", "share", "bound"]  # fmt: skip
+    assert "…" not in text
+
+
+def test_operators_come_slowest_first():
+    """A-008: ranked by time; every operator of the report is there once."""
+    report = api.answer(REPORTS["step"])
+    lines = terminal.plain(page(report), terminal.WIDE).splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("Slowest operators")) + 2
+    names = [line.split()[0] for line in lines[start : start + len(report["ops"])]]
+    assert names == [op["name"] for op in sorted(report["ops"], key=lambda op: -op["time"])]
+
+
+def test_a_narrow_page_says_what_it_leaves_out():
+    text = terminal.plain(page(api.answer(REPORTS["step"])), 80)
+    assert re.search(r"a wider terminal also shows .*M×N×K", text.replace("\n", " "))
+
+
+def test_the_estimate_says_the_bars_of_memory_and_the_band():
+    """B-001, A-066: fits, memory by kind, times with their band, cost, energy, and what was assumed."""
+    text = terminal.plain(page(api.answer(QUESTION)), 100)
+    for word in ("fits", "85.9 GB = 80.0 GiB", "weights", "cache", "workspace", "reserve", "TTFT", "TPOT", "E2E", "band",
+                 "Cost per million", "Energy", "bound by", "assumed"):  # fmt: skip
+        assert word in text
+
+
+@pytest.mark.parametrize("width", range(1, 60, 7))
+def test_bars_are_in_proportion(width):
+    """A share of one fills the bar, an eighth of a cell is drawn, and what is not zero shows."""
+    assert terminal.stretch(width) == "█" * width
+    assert terminal.stretch(width / 2).count("█") == width // 2
+    assert terminal.stretch(0) == ""
+    assert terminal.stretch(1e-9) == "▏"
+
+
+def test_colours_only_where_they_are_wanted(run, monkeypatch):
+    assert "\x1b[" not in run(*ESTIMATE)[1]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" in run(*ESTIMATE)[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9;]*m", run(*ESTIMATE)[1])  # bold may stay, colour may not
+
+
+def test_the_help_names_every_command_and_option(run):
+    status, out, _ = run("--help")
+    assert status == 0
+    assert all(name in out for name in COMMANDS)
+    assert run()[1] == out  # no command: the same
+    status, out, _ = run("estimate", "--help")
+    assert status == 0
+    for field in reading.KINDS["estimate"].__struct_fields__:
+        if field != "model":
+            assert options.spelling(field) in out
+    assert "rooflab estimate llama-3.1-8b" in out
+
+
+# --------------------------------------------------------------------------------------------- as a process of its own
+
+
+def start(*args, **options):
+    environment = {**os.environ, **options.pop("env", {})}
+    environment.pop("COLUMNS", None)
+    line = [sys.executable, "-m", "rooflab", *args]
+    return subprocess.run(line, capture_output=True, env=environment, timeout=120, **options)
+
+
+def test_json_loads_neither_numpy_nor_rich():
+    """What is slow to import stays out of the way: the command answers in a quarter of a second."""
+    code = "import sys; from rooflab.cli import main; main(sys.argv[1:]); print([m for m in ('numpy', 'rich', 'pandas') if m in sys.modules], file=sys.stderr)"  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code, *ESTIMATE, "--json"], capture_output=True, text=True, timeout=120
+    )
+    assert done.stderr.strip() == "[]"
+
+
+def test_an_ascii_stream_is_served():
+    """UTF-8 may be missing; the output then has stand-ins, the JSON escapes."""
+    done = start(*ESTIMATE, env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = done.stdout.decode("ascii")
+    assert "####" in text
+    assert "?" not in text
+    done = start(*ESTIMATE, "--json", env={"PYTHONIOENCODING": "ascii"})
+    assert json.loads(done.stdout.decode("ascii")) == json.loads(json.dumps(api.answer(QUESTION)))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes and signals of POSIX")
+def test_a_reader_that_leaves_ends_it_quietly():
+    line = [sys.executable, "-m", "rooflab", "catalog", "devices"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_an_interrupt_from_outside(tmp_path):
+    fifo = tmp_path / "ask.json"
+    os.mkfifo(fifo)  # opening it waits for a writer: the command is certain to be running
+    with subprocess.Popen([sys.executable, "-m", "rooflab", "ask", str(fifo)], stderr=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while not _blocked(process.pid) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr
+        assert process.stderr.read() == b"rooflab: stopped\n"
+        assert process.wait(60) == 130
+
+
+def _blocked(pid):
+    """Whether the process waits for the other end of its pipe (Linux tells; elsewhere a second must do)."""
+    where = Path(f"/proc/{pid}/wchan")
+    try:
+        return "fifo" in where.read_text() or "wait_for_partner" in where.read_text()
+    except OSError:
+        time.sleep(1.0)
+        return True
+
+
+def test_every_report_has_a_page():
+    """A new kind of question gets a page, or its command cannot print."""
+    from rooflab.show import _PAGES
+
+    assert {kind.__struct_config__.tag for kind in _kinds()} <= _PAGES.keys()
+    assert all(issubclass(kind, msgspec.Struct) for kind in _kinds())
