@@ -1,0 +1,1 @@
+"""Serving simulated: traffic through an engine, exact to the iteration."""

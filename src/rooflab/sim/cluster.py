@@ -1,0 +1,244 @@
+"""One replica or many under the same clock: routing, requests that follow one another, prefill and decode apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+
+import msgspec
+
+from rooflab.sim.clock import NEVER, ticks, ticks_up
+from rooflab.sim.engine import Ledger, Replica
+from rooflab.sim.run import Run
+from rooflab.sim.schedule import Limits, Policy, Router, policy, router
+from rooflab.sim.surface import StepSurface
+from rooflab.sim.traffic import Traffic
+from rooflab.units import InputError
+
+Watch = Callable[[int, int], bool]
+"""Told (requests finished, requests) now and then; True stops the run, which then says that it is not complete."""
+_OFTEN = 2048
+
+
+class Transfer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The link that carries cache entries from a prefill replica to a decode replica, one request after the other."""
+
+    bytes_per_token: float
+    bandwidth: float
+    """Bytes per second of one replica's link."""
+    latency: float = 0.0
+
+    def seconds(self, tokens: int) -> float:
+        """Seconds the link is busy with the cache entries of a prompt."""
+        return tokens * self.bytes_per_token / self.bandwidth
+
+
+class Stopped(Exception):
+    """The watch asked for the end."""
+
+
+def refused(traffic: Traffic, limits: Limits) -> dict[int, str]:
+    """Requests that could never run within the limits, with the reason."""
+    reasons: dict[int, str] = {}
+    size, blocks = limits.block_tokens, limits.blocks
+    most = blocks * size
+    if limits.chunked:
+        most_whole = most
+    else:
+        most_whole = min(most, limits.budget)
+    if max(traffic.prompt, default=0) + max(traffic.output, default=0) - 1 <= most_whole:
+        return reasons
+    for request, (prompt, output) in enumerate(zip(traffic.prompt, traffic.output, strict=True)):
+        stored = prompt + output - 1
+        if stored > most:
+            reasons[request] = f"{prompt:,} + {output:,} tokens exceed the cache's {most:,}"
+        elif stored > most_whole:
+            reasons[request] = f"{prompt:,} + {output:,} tokens exceed the {limits.budget:,} of an iteration, unchunked"
+    return reasons
+
+
+class Cluster:
+    """Replicas that share arrivals; `run` plays the traffic to its end."""
+
+    def __init__(
+        self,
+        traffic: Traffic,
+        surface: StepSurface,
+        limits: Limits,
+        rule: Policy,
+        *,
+        replicas: int = 1,
+        routing: Router | None = None,
+        watch: Watch | None = None,
+        longest_jump: int = NEVER,
+    ):
+        self.traffic, self.bits, self.watch = traffic, surface.bits, watch
+        self.routing = routing or router("round_robin")
+        self.ledger = Ledger(len(traffic))
+        self.refused = refused(traffic, limits)
+        self.replicas = [
+            Replica(traffic, self.ledger, surface, limits, rule, on_finish=self._finished, longest_jump=longest_jump)
+            for _ in range(replicas)
+        ]
+        self.done = self._events = self._numbered = 0
+        self._followers: dict[int, list[int]] = {}
+        self._pending: list[tuple[int, int]] = []
+        for request, before in enumerate(traffic.follows or ()):
+            if before is not None:
+                self._followers.setdefault(before, []).append(request)
+        for request, moment in enumerate(traffic.arrival):
+            if moment is not None:
+                self._arrive(request, ticks_up(moment, self.bits))
+        heapify(self._pending)
+
+    # ------------------------------------------------------------------ arrivals and ends
+
+    def _arrive(self, request: int, moment: int) -> None:
+        """A request comes at a moment; one that can never run is gone at once."""
+        self.ledger.arrival[request] = moment
+        if request in self.refused:
+            self._finished(request, moment)
+        else:
+            self._pending.append((moment, request))
+
+    def _finished(self, request: int, moment: int) -> None:
+        """Whoever follows this request arrives after its pause."""
+        self.done += 1
+        for other in self._followers.get(request, ()):
+            pause = ticks(self.traffic.think[other], self.bits) if self.traffic.think else 0
+            known = len(self._pending)
+            self._arrive(other, moment + pause)
+            if len(self._pending) > known:
+                item = self._pending.pop()
+                if len(self.replicas) == 1:
+                    self.replicas[0].push(item[1])
+                else:
+                    heappush(self._pending, item)
+
+    # ------------------------------------------------------------------ the run
+
+    def run(self) -> bool:
+        """Plays everything; False when the watch stopped it."""
+        try:
+            if len(self.replicas) == 1:
+                self._alone()
+            elif not self._followers and not self.routing.looks:
+                self._apart()
+            else:
+                self._together()
+        except Stopped:
+            return False
+        return True
+
+    def _step(self, replica: Replica) -> None:
+        replica.step()
+        self._events += 1
+        if self.watch is not None and not self._events % _OFTEN and self.watch(self.done, len(self.traffic)):
+            raise Stopped
+
+    def _alone(self) -> None:
+        replica = self.replicas[0]
+        for _, request in sorted(self._pending):
+            replica.push(request)
+        self._pending = []
+        self._drain(replica)
+
+    def _drain(self, replica: Replica) -> None:
+        if self.watch is None:
+            step = replica.step
+            while replica.time < NEVER:
+                step()
+        while replica.time < NEVER:
+            self._step(replica)
+
+    def _apart(self) -> None:
+        """Routing that does not look: every replica plays its own share."""
+        for _, request in sorted(self._pending):
+            self._route(request)
+        for replica in self.replicas:
+            self._drain(replica)
+
+    def _route(self, request: int) -> Replica:
+        index = self.routing.pick(self._numbered, self.traffic.prompt[request], _Seen(self.replicas, request))
+        self._numbered += 1
+        self.ledger.replica[request] = index
+        self.replicas[index].push(request)
+        return self.replicas[index]
+
+    def _together(self) -> None:
+        """Arrivals and replicas in order of time; at a tie the arrival comes first."""
+        pending, replicas = self._pending, self.replicas
+        index_of = {id(replica): index for index, replica in enumerate(replicas)}
+        events: list[tuple[int, int]] = []
+        while True:
+            while events and replicas[events[0][1]].time != events[0][0]:
+                heappop(events)
+            due = events[0][0] if events else NEVER
+            if pending and pending[0][0] <= due:
+                replica = self._route(heappop(pending)[1])
+            elif events:
+                replica = replicas[heappop(events)[1]]
+                self._step(replica)
+            else:
+                return
+            if replica.time < NEVER:
+                heappush(events, (replica.time, index_of[id(replica)]))
+
+
+class _Seen:
+    """What a router sees of the replicas: their load, and what they know of this request."""
+
+    def __init__(self, replicas: list[Replica], request: int):
+        self._replicas, self._request = replicas, request
+
+    def __len__(self) -> int:
+        return len(self._replicas)
+
+    def __getitem__(self, index: int) -> _SeenOne:
+        return _SeenOne(self._replicas[index], self._request)
+
+    def __iter__(self):
+        return (_SeenOne(replica, self._request) for replica in self._replicas)
+
+
+class _SeenOne:
+    __slots__ = ("_replica", "_request")
+
+    def __init__(self, replica: Replica, request: int):
+        self._replica, self._request = replica, request
+
+    @property
+    def outstanding(self) -> int:
+        return self._replica.outstanding
+
+    def known(self, number: int) -> int:
+        return self._replica.known(self._request)
+
+
+def simulate(
+    traffic: Traffic,
+    surface: StepSurface,
+    limits: Limits,
+    *,
+    policy_name: str = "chunked",
+    rule: Policy | None = None,
+    replicas: int = 1,
+    routing: str | Router = "round_robin",
+    watch: Watch | None = None,
+    longest_jump: int = NEVER,
+) -> Run:
+    """Plays a traffic on equal replicas; a policy or router of one's own goes in as `rule` and `routing`.
+
+    `longest_jump=1` takes every iteration as an event of its own: the same result, slower.
+    """
+    if replicas < 1:
+        raise InputError(f"replicas: {replicas} must be at least 1")
+    if limits.caching and limits.kv == "reserve":
+        raise InputError("caching: needs a paged cache; set kv to 'paged'")
+    rule = rule or policy(policy_name)
+    chosen = router(routing) if isinstance(routing, str) else routing
+    cluster = Cluster(
+        traffic, surface, limits, rule, replicas=replicas, routing=chosen, watch=watch, longest_jump=longest_jump
+    )
+    complete = cluster.run()
+    return Run.of(cluster, limits, rule.name, complete)

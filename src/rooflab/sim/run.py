@@ -1,0 +1,200 @@
+"""What came of a run: a column per quantity, the engine's log, and the laws that both must obey."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rooflab.sim.clock import seconds
+from rooflab.sim.schedule import Limits
+from rooflab.sim.traffic import Traffic
+
+if TYPE_CHECKING:
+    from rooflab.sim.cluster import Cluster
+
+Row = tuple[int, ...]
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """Times in ticks of 2^−bits seconds, one entry per request; −1 for what did not happen."""
+
+    bits: int
+    traffic: Traffic
+    limits: Limits
+    policy: str
+    replicas: int
+    complete: bool
+    """False when it was stopped before the end."""
+    refused: dict[int, str]
+    """Requests that could never run, with the reason; they have an arrival and nothing else."""
+    arrival: list[int]
+    admitted: list[int]
+    """When a request first took a slot."""
+    first: list[int]
+    finish: list[int]
+    preempted: list[int]
+    cached: list[int]
+    """Prompt tokens found in the cache."""
+    replica: list[int]
+    logs: list[list[Row]]
+    """Per replica and event: start, iterations, ticks, ticks of the first iteration, decoding sequences (negative: they wait
+    for a prompt), prompt tokens, running, blocks used."""
+    prompts: list[int]
+    """Per replica: prompts computed, those of preempted requests again."""
+    free: list[int]
+    """Per replica: free blocks at the end."""
+    events: int
+
+    @classmethod
+    def of(cls, cluster: Cluster, limits: Limits, rule: str, complete: bool) -> Run:
+        """The run of a cluster that has played."""
+        ledger, replicas = cluster.ledger, cluster.replicas
+        return cls(
+            bits=cluster.bits,
+            traffic=cluster.traffic,
+            limits=limits,
+            policy=rule,
+            replicas=len(replicas),
+            complete=complete,
+            refused=cluster.refused,
+            arrival=ledger.arrival,
+            admitted=ledger.admitted,
+            first=ledger.first,
+            finish=ledger.finish,
+            preempted=ledger.preempted,
+            cached=ledger.cached,
+            replica=ledger.replica,
+            logs=[replica.log for replica in replicas],
+            prompts=[replica.prompts for replica in replicas],
+            free=[replica.free for replica in replicas],
+            events=sum(replica.events for replica in replicas),
+        )
+
+    def __len__(self) -> int:
+        return len(self.arrival)
+
+    # ------------------------------------------------------------------ quantities
+
+    def served(self) -> list[int]:
+        """Numbers of the requests that were answered, in order of arrival."""
+        return sorted((r for r, at in enumerate(self.finish) if at >= 0), key=lambda r: (self.arrival[r], r))
+
+    def ends(self) -> tuple[int, int]:
+        """First arrival and last completion, in ticks."""
+        begun = [at for at in self.arrival if at >= 0]
+        return (min(begun, default=0), max(max(self.finish, default=0), 0))
+
+    def makespan(self) -> float:
+        """Seconds from the first arrival to the last completion."""
+        begin, end = self.ends()
+        return seconds(max(0, end - begin), self.bits)
+
+    def iterations(self) -> int:
+        """Iterations of all replicas."""
+        total = 0
+        for log in self.logs:
+            for row in log:
+                total += row[1]
+        return total
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One row per request in seconds and tokens, in order of number: the per-request table."""
+        scale = math.ldexp(1.0, -self.bits)
+        names = ("arrival", "admitted", "first", "finish")
+        table: dict[str, list[Any]] = {"request": list(range(len(self)))}
+        for name in names:
+            table[name] = [at * scale if at >= 0 else None for at in getattr(self, name)]
+        table["prompt"], table["output"] = list(self.traffic.prompt), list(self.traffic.output)
+        table["ttft"] = [(f - a) * scale if f >= 0 else None for a, f in zip(self.arrival, self.first, strict=True)]
+        table["ttft_from_admission"] = [
+            (f - a) * scale if f >= 0 else None for a, f in zip(self.admitted, self.first, strict=True)
+        ]
+        table["tpot"] = [
+            (end - f) * scale / (count - 1) if end >= 0 and count > 1 else None
+            for f, end, count in zip(self.first, self.finish, self.traffic.output, strict=True)
+        ]
+        table["e2e"] = [
+            (end - a) * scale if end >= 0 else None for a, end in zip(self.arrival, self.finish, strict=True)
+        ]
+        table["queue_time"] = [
+            (at - a) * scale if at >= 0 else None for a, at in zip(self.arrival, self.admitted, strict=True)
+        ]
+        table["preempted"], table["cached"], table["replica"] = self.preempted, self.cached, self.replica
+        return table
+
+    def steps(self) -> dict[str, list[Any]]:
+        """One row per event in seconds: the per-step table; a stretch of equal decode iterations is one row."""
+        scale = math.ldexp(1.0, -self.bits)
+        names = ("start", "iterations", "time", "first_time", "decoding", "prompt_tokens", "running", "blocks_used")
+        table: dict[str, list[Any]] = {"replica": [], **{name: [] for name in names}}
+        for index, log in enumerate(self.logs):
+            for row in log:
+                table["replica"].append(index)
+                for name, value in zip(names, row, strict=True):
+                    table[name].append(value * scale if name in ("start", "time", "first_time") else value)
+        table["decoding"] = [max(0, count) for count in table["decoding"]]
+        return table
+
+    # ------------------------------------------------------------------ laws
+
+    def check(self) -> None:
+        """Asserts what every run must obey: conservation, causality, a monotone clock, room, work conservation."""
+        self._check_requests()
+        for index, log in enumerate(self.logs):
+            _check_log(log, self.limits)
+            if self.complete:
+                assert self.free[index] == self.limits.blocks, f"replica {index} kept blocks"
+        if self.complete:
+            self._check_tokens()
+            if not self.limits.asynchronous:
+                self._check_work()
+
+    def _check_requests(self) -> None:
+        columns = (self.arrival, self.admitted, self.first, self.finish)
+        for number, (arrival, admitted, first, finish) in enumerate(zip(*columns, strict=True)):
+            if number in self.refused:
+                assert admitted == first == finish == -1, f"request {number} was refused and yet served"
+            elif self.complete:
+                assert 0 <= arrival <= admitted < first <= finish, f"request {number}: effect before cause"
+                assert self.traffic.output[number] > 1 or first == finish, f"request {number}: one token, two times"
+                assert 0 <= self.cached[number] < self.traffic.prompt[number], f"request {number}: too much cached"
+
+    def _check_tokens(self) -> None:
+        """Tokens made by decoding and by computed prompts are the answers' tokens."""
+        made = 0
+        for log, prompts in zip(self.logs, self.prompts, strict=True):
+            made += prompts
+            for row in log:
+                made += row[1] * max(0, row[4])
+        wanted = 0
+        for number, output in enumerate(self.traffic.output):
+            wanted += 0 if number in self.refused else output
+        assert made == wanted, f"{made} tokens made, {wanted} asked for"
+
+    def _check_work(self) -> None:
+        """No replica is idle while a request of its own waits."""
+        for index, log in enumerate(self.logs):
+            mine = [r for r in range(len(self)) if self.replica[r] == index and r not in self.refused]
+            arrivals = sorted(self.arrival[r] for r in mine)
+            finishes = sorted(self.finish[r] for r in mine)
+            end = -1
+            for row in log:
+                if row[0] > end >= 0:
+                    came, gone = bisect_left(arrivals, row[0]), bisect_right(finishes, end)
+                    assert came == gone, f"replica {index} idles at {end} with work to do"
+                end = row[0] + row[2]
+
+
+def _check_log(log: list[Row], limits: Limits) -> None:
+    """The clock never runs back, and slots, tokens and blocks stay within the limits."""
+    end = 0
+    for start, count, duration, first, decoding, prompt, running, used in log:
+        assert start >= end, "two iterations at once"
+        assert count >= 1 and 1 <= first <= duration, "an iteration without time"
+        assert 0 <= used <= limits.blocks, "more cache than there is"
+        assert running <= limits.slots and abs(decoding) <= running, "more sequences than slots"
+        assert decoding > 0 or prompt > 0, "an iteration without work"
+        end = start + duration

@@ -1,0 +1,295 @@
+"""The simulator equals an engine stepped one iteration and one block at a time, bit for bit (A-050, A-053, A-054, B-070 to B-079).
+
+Workloads are random with constructed ties (an arrival on the boundary of an iteration), a surface whose slope changes, caches that
+barely hold the largest request, every policy, both kinds of scheduling, and prefix caching.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stepper import Stepper
+
+from rooflab.sim.clock import NEVER
+from rooflab.sim.cluster import simulate
+from rooflab.sim.engine import Ledger, Replica
+from rooflab.sim.schedule import POLICIES, Limits
+from rooflab.sim.surface import LineSurface
+from rooflab.sim.traffic import Traffic, closed_loop, lengths, open_loop
+
+CASES = 2000
+
+
+class Curved:
+    """A convex surface with many knots, in whole ticks."""
+
+    bits = 20
+
+    def __init__(self, rng: random.Random):
+        self.fixed, self.each = rng.randint(1, 2000), rng.randint(0, 50)
+        self.knot, self.bend, self.prompt = rng.choice([7, 40, 200, 1000]), rng.randint(0, 5), rng.randint(0, 30)
+
+    def segment(self, batch, total):
+        index = total // self.knot
+        slope = 1 + self.bend * index
+        start = self.knot * (index + self.bend * index * (index - 1) // 2)
+        return self.fixed + self.each * batch + start - slope * index * self.knot, slope, (index + 1) * self.knot
+
+    def mixed(self, batch, total, chunks):
+        a, b, _ = self.segment(batch, total) if batch else (self.fixed, 0, 0)
+        return a + b * total + sum(self.prompt * new + new * cached // 64 + 3 for new, cached in chunks)
+
+
+@dataclass
+class Case:
+    traffic: Traffic
+    surface: Any
+    limits: Limits
+    policy: Any
+    arrivals: list
+
+
+def shapes(rng):
+    """Lengths, and block names when prefixes are shared."""
+    count = rng.choice([1, 3, 8, 20, 60])
+    longest, answers, block = rng.choice([1, 5, 60, 400]), rng.choice([1, 4, 30, 150]), rng.choice([1, 4, 16, 64])
+    prompt = [rng.randint(1, longest) for _ in range(count)]
+    output = [rng.randint(1, answers) for _ in range(count)]
+    caching, unit = rng.random() < 0.3, block * rng.choice([1, 2, 3])
+    hashes = None
+    if caching and rng.random() < 0.6:
+        hashes = []
+        for number in range(count):
+            blocks, family = -(-prompt[number] // unit), rng.randint(0, 3)
+            shared = rng.randint(0, blocks)
+            own = range(10**6 + number * 1000 + shared, 10**6 + number * 1000 + blocks)
+            hashes.append((*range(family * 1000, family * 1000 + shared), *own))
+    priority = [rng.randint(0, 3) for _ in range(count)]
+    traffic = Traffic(
+        arrival=[0.0] * count, prompt=prompt, output=output, hashes=hashes, hash_tokens=unit, priority=priority
+    )
+    return traffic, block, caching
+
+
+def limits_for(rng, traffic, block, caching):
+    stored = [p + o - 1 for p, o in zip(traffic.prompt, traffic.output, strict=True)]
+    largest = max(-(-each // block) for each in stored)
+    chunked = rng.random() < 0.8
+    return Limits(
+        blocks=rng.choice([largest, largest + rng.randint(0, 5), largest * 2, largest * len(traffic) + 5]),
+        block_tokens=block,
+        slots=rng.choice([1, 2, 4, 16, 256]),
+        budget=rng.choice([1, 3, 16, 64, 8192]) if chunked else max(stored) + 1 + rng.randint(0, 20),
+        kv="paged" if caching else rng.choice(["paged", "paged", "reserve"]),
+        chunked=chunked,
+        whole_prompt=rng.random() < 0.7,
+        asynchronous=rng.random() < 0.5,
+        caching=caching,
+    )
+
+
+def case(seed):
+    rng = random.Random(seed)
+    traffic, block, caching = shapes(rng)
+    limits, count = limits_for(rng, traffic, block, caching), len(traffic)
+    found = Case(traffic, Curved(rng), limits, POLICIES[rng.choice(list(POLICIES))], [0] * count)
+    mode = rng.choice(["burst", "random", "ties"])
+    if mode != "burst":
+        span = count * found.surface.fixed * 5 * max(1, max(traffic.output) // 4)
+        found.arrivals = sorted(rng.randint(0, span) for _ in range(count))
+    if mode == "ties":
+        tie(rng, found)
+    return found
+
+
+def tie(rng, found):
+    """Arrivals put on boundaries of the run of the requests before them."""
+    for number in range(1, min(10, len(found.traffic))):
+        first = first_of(found.traffic, number)
+        _, replica = played(Case(first, found.surface, found.limits, found.policy, found.arrivals[:number]))
+        edges = sorted({edge for row in replica.log for edge in (row[0], row[0] + row[2])})
+        later = [edge for edge in edges if edge >= found.arrivals[number - 1]]
+        found.arrivals[number] = rng.choice(later[:6]) if later else found.arrivals[number - 1]
+    for number in range(1, len(found.traffic)):
+        found.arrivals[number] = max(found.arrivals[number], found.arrivals[number - 1])
+
+
+def first_of(traffic, count):
+    return traffic.part(0, count)
+
+
+def played(found, **more):
+    ledger = Ledger(len(found.traffic))
+    ledger.arrival[:] = found.arrivals
+    replica = Replica(found.traffic, ledger, found.surface, found.limits, found.policy, **more)
+    for request in range(len(found.traffic)):
+        replica.push(request)
+    while replica.time < NEVER:
+        replica.step()
+    return ledger, replica
+
+
+def outcome(found, **more):
+    ledger, replica = played(found, **more)
+    iterations = sum(row[1] for row in replica.log)
+    columns = (ledger.admitted, ledger.first, ledger.finish, ledger.preempted, ledger.cached)
+    return [*columns, iterations, replica.free], replica
+
+
+def expected(found):
+    slow = Stepper(found.traffic, found.surface, found.limits, found.policy, found.arrivals)
+    slow.run()
+    names = ("admitted", "first", "finish", "preempted", "cached")
+    columns = [[getattr(request, name) for request in slow.reqs] for name in names]
+    return [*columns, slow.iterations, len(slow.pool.free)]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_event_skipping_equals_stepping_bit_for_bit(part):
+    """A-050, A-053, B-070, B-073, B-079: the same first tokens, ends, preemptions, hits, iterations and free blocks."""
+    preempted = hits = skipped = 0
+    for seed in range(part, CASES, 4):
+        found = case(seed)
+        want = expected(found)
+        got, replica = outcome(found)
+        assert got == want, f"seed {seed}: {found.limits}, {found.policy.name}"
+        preempted += sum(got[3])
+        hits += sum(got[4])
+        skipped += got[5] > len(replica.log)
+    assert preempted > 500  # the cases are hard enough to mean something
+    assert hits > 500
+    assert skipped > 200
+
+
+def test_the_longest_stretch_does_not_matter():
+    """A-054: stretches of 1, 3 or any number of iterations give the same result."""
+    for seed in range(CASES, CASES + 150):
+        found = case(seed)
+        assert outcome(found)[0] == outcome(found, longest_jump=1)[0] == outcome(found, longest_jump=3)[0], seed
+
+
+# --------------------------------------------------------------------------- the eight requests of the illustration
+
+EIGHT = [8, 2, 3, 6, 4, 2, 7, 3]
+
+
+def toy(answers, slots, policy):
+    """Equal iterations, free admission: the illustration is the engine with a constant surface (E-18)."""
+    traffic = Traffic(arrival=[0.0] * len(answers), prompt=[1] * len(answers), output=answers)
+    run = simulate(traffic, LineSurface(1.0), Limits(blocks=10**6, slots=slots), policy_name=policy)
+    run.check()
+    used = sum(row[1] * row[6] for row in run.logs[0])
+    return run.iterations(), used / (run.iterations() * slots)
+
+
+def test_eight_requests_in_four_slots():
+    """B-075, B-076, B-078: static takes 15 iterations (58.3 % of the slots used), continuous 12 (72.9 %)."""
+    assert toy(EIGHT, 4, "static") == (15, 35 / 60)
+    assert toy(EIGHT, 4, "chunked") == (12, 35 / 48)
+    assert (round(35 / 60, 3), round(35 / 48, 3)) == (0.583, 0.729)
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=20), st.integers(1, 6))
+def test_continuous_never_takes_more_iterations_than_static(answers, slots):
+    """B-078: first come, first served; by hand, static is the sum of the batches' longest."""
+    batches = [answers[i : i + slots] for i in range(0, len(answers), slots)]
+    static, _ = toy(answers, slots, "static")
+    assert static == sum(max(batch) for batch in batches)
+    continuous, _ = toy(answers, slots, "chunked")
+    assert continuous <= static
+    if len(set(answers)) == 1:
+        assert continuous == static
+
+
+# --------------------------------------------------------------------------- laws
+
+SURFACE = LineSurface(5e-3, 1e-5, 2e-8, 2e-5)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    policy=st.sampled_from(list(POLICIES)),
+    kv=st.sampled_from(["paged", "reserve"]),
+    asynchronous=st.booleans(),
+    replicas=st.sampled_from([1, 3]),
+    routing=st.sampled_from(["round_robin", "least_loaded", "prefix_aware", "length_tiers"]),
+)
+def test_every_run_obeys_the_laws(seed, policy, kv, asynchronous, replicas, routing):
+    """A-054, B-079: tokens, blocks and requests are conserved, and the same seed gives the same run."""
+    traffic = open_loop(60, 20.0, lengths("lognormal:300:1", "prompt"), lengths("geometric:60", "output"), seed=seed)
+    limits = Limits(blocks=400, slots=16, budget=512, kv=kv, asynchronous=asynchronous)
+
+    def once():
+        return simulate(traffic, SURFACE, limits, policy_name=policy, replicas=replicas, routing=routing)
+
+    run = once()
+    run.check()
+    assert run.complete
+    again = once()
+    assert (run.first, run.finish, run.logs) == (again.first, again.finish, again.logs)
+
+
+@given(seed=st.integers(0, 10**6), rate=st.sampled_from([1.0, 8.0, 40.0]))
+def test_first_come_is_first_admitted_and_none_starves(seed, rate):
+    """B-079: under first come, first served, requests are admitted in order of arrival, and all of them are."""
+    traffic = open_loop(80, rate, lengths("uniform:1:900", "prompt"), lengths("uniform:1:200", "output"), seed=seed)
+    run = simulate(traffic, SURFACE, Limits(blocks=100, slots=8, budget=256))
+    order = [run.admitted[request] for request in run.served()]
+    assert order == sorted(order)
+    assert len(order) == 80
+
+
+@given(seed=st.integers(0, 10**6))
+def test_an_answer_waits_at_least_for_its_own_prompt(seed):
+    """A-054: TTFT is not below the prefill of the prompt alone on an idle engine."""
+    traffic = open_loop(40, 10.0, lengths("uniform:1:3000", "prompt"), lengths(20, "output"), seed=seed)
+    run = simulate(traffic, SURFACE, Limits(blocks=5000, budget=8192))
+    for request in range(40):
+        alone = SURFACE.mixed(0, 0, [(traffic.prompt[request], 0)])
+        assert run.first[request] - run.arrival[request] >= alone
+
+
+def test_replicas_that_do_not_look_are_like_single_ones():
+    """Round robin over two replicas is every second request on a replica of its own."""
+    traffic = open_loop(200, 30.0, lengths("uniform:1:900", "prompt"), lengths("uniform:1:200", "output"), seed=3)
+    limits = Limits(blocks=400, slots=16, budget=512)
+    both = simulate(traffic, SURFACE, limits, replicas=2)
+    for first in (0, 1):
+        own = Traffic(
+            arrival=traffic.arrival[first::2], prompt=traffic.prompt[first::2], output=traffic.output[first::2]
+        )
+        alone = simulate(own, SURFACE, limits)
+        assert both.finish[first::2] == alone.finish
+
+
+def test_looking_at_replicas_does_not_change_them():
+    """Cutting stretches at every arrival leaves the result as it is: least loaded of one replica is that replica alone."""
+
+    class Looking:
+        looks = True
+
+        def pick(self, number, prompt, replicas):
+            return number % 2 if replicas[0].outstanding >= 0 else 0
+
+    traffic = open_loop(300, 30.0, lengths("uniform:1:900", "prompt"), lengths("uniform:1:200", "output"), seed=4)
+    for asynchronous in (False, True):
+        limits = Limits(blocks=400, slots=16, budget=512, asynchronous=asynchronous)
+        plain = simulate(traffic, SURFACE, limits, replicas=2)
+        looked = simulate(traffic, SURFACE, limits, replicas=2, routing=Looking())
+        assert (plain.first, plain.finish) == (looked.first, looked.finish)
+
+
+def test_a_closed_loop_never_has_more_requests_than_users():
+    """B-072: sojourn intervals overlap at most `users` deep, and every request follows its user's last."""
+    run = simulate(closed_loop(200, 7, lengths(300, "prompt"), lengths(40, "output")), SURFACE, Limits(blocks=4000))
+    run.check()
+    edges = sorted([(at, 1) for at in run.arrival] + [(at, -1) for at in run.finish])
+    depth = most = 0
+    for _, change in edges:
+        depth += change
+        most = max(most, depth)
+    assert most == 7
+    assert all(run.arrival[r] == run.finish[r - 7] for r in range(7, 200))
