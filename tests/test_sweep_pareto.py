@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rooflab.sweep.frame import Frame
-from rooflab.sweep.pareto import frontier
+from rooflab.sweep.fronts import frontier
 from rooflab.units import InputError
 
 

@@ -309,45 +309,20 @@ def step_time(
 
 def _plain(operators: Sequence[Op], pricer: Pricer, profile: Profile, pass_time: Number) -> StepTime:
     """The common case without grouping, overlap or detail: only the total is kept."""
-    total = _Sum()
-    total.add(pass_time)
+    time: Number = pass_time
     costs: list[Cost] = []
     alone: list[Number] = []
     for op in operators:
         cost = _counted(op, pricer.cost(op))
         one = _alone(cost, profile)
-        total.add(op.count * one)
+        time = time + op.count * one
         if not num.is_array(one):  # a step of arrays keeps no operator, so that its temporaries stay in cache
             costs.append(cost)
             alone.append(one)
-    time = total.value()
     if num.is_array(time):
         return StepTime(time=time)
     low, high = _banded(operators, costs, alone, pass_time)
     return StepTime(time=time, low=low, high=high)
-
-
-class _Sum:
-    """A sum whose arrays are added up shape by shape, so that a term that sees few axes is not spread over all of them."""
-
-    __slots__ = ("arrays", "plain")
-
-    def __init__(self) -> None:
-        self.plain: Number = 0.0
-        self.arrays: dict[tuple[int, ...], Number] = {}
-
-    def add(self, value: Number) -> None:
-        if not num.is_array(value):
-            self.plain = self.plain + value
-            return
-        known = self.arrays.get(value.shape)
-        self.arrays[value.shape] = value if known is None else known + value
-
-    def value(self) -> Number:
-        total = self.plain
-        for shape in sorted(self.arrays, key=math.prod):
-            total = total + self.arrays[shape]
-        return total
 
 
 def _plus(a: Number, b: Number) -> Number:

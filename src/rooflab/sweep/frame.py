@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from rooflab import num
-from rooflab.sweep.pareto import frontier, objectives
+from rooflab.sweep.fronts import frontier, objectives
 from rooflab.units import InputError, dimension_of, nearest, parse, shown
 
 Column = Any

@@ -1,0 +1,531 @@
+"""Evaluating a space: in chunks, with progress and cancelling, on this process, on several, or on a cluster.
+
+A chunk is one task whatever runs it, and rows have numbers, so the result is the same in any order and each chunk counts once.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rooflab import fits, num
+from rooflab.estimate import Estimate, estimate
+from rooflab.sweep.frame import Column, Frame
+from rooflab.sweep.fronts import frontier, objectives
+from rooflab.sweep.grid import numpy_or_none
+from rooflab.sweep.journal import Journal
+from rooflab.sweep.spaces import CHUNK, DEGREES, WORK, Group, Plan, Space, Task
+from rooflab.system import System
+from rooflab.units import InputError, shown
+from rooflab.work import Layout
+
+FIGURES: dict[str, str] = {
+    "devices": "1", "ttft": "s", "tpot": "s", "e2e": "s", "interactivity": "token/s", "output_throughput": "token/s",
+    "throughput_per_device": "token/s", "cost": "USD", "cost_output": "USD", "energy": "J/token", "weight_bytes": "byte",
+    "kv_bytes": "byte", "used": "byte", "over": "byte",
+}  # fmt: skip
+"""Result columns and their units; cost is USD per million tokens, all of them or the answer's alone."""
+_SCENARIO_UNITS = {"memory": "byte", "memory_bandwidth": "byte/s", "flop_rate": "FLOP/s", "price": "USD/s", "power": "W",
+    "vector_rate": "FLOP/s", "launch_time": "s", "on_chip": "byte", "prompt": "token", "output": "token",
+    "cached": "token"}  # fmt: skip
+_MEMORY = "needs more memory than the device has"
+RETRIES = 3
+"""Times a broken pool of processes is started anew."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """The results of one task: rows (all of them, or those worth keeping), figures, and why a row is refused."""
+
+    index: int
+    rows: Any
+    figures: dict[str, Any]
+    reason: Any
+    """Position in `reasons` of each row's; 0 where it is feasible."""
+    reasons: tuple[str, ...]
+    feasible: int
+    points: int
+
+
+@lru_cache(maxsize=8)
+def _planned(_digest: str, holder: _Holder, chunk: int) -> Plan:
+    return Plan(holder.space, chunk)
+
+
+class _Holder:
+    """A space that a cache can hold; equal to any other, because the digest beside it tells them apart."""
+
+    def __init__(self, asked: Space):
+        self.space = asked
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Holder)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def plan_of(asked: Space, chunk: int = CHUNK) -> Plan:
+    """The space laid out; kept for the spaces last used."""
+    return _planned(asked.digest(), _Holder(asked), chunk)
+
+
+def work_on(asked: Space, task: Task, names: tuple[str, ...], keep: tuple[str, ...], chunk: int) -> Part:
+    """One task: what a worker does. `keep` names objectives; then only the task's own frontier comes back."""
+    plan = plan_of(asked, chunk)
+    group = plan.groups[task.group]
+    if numpy_or_none() is None:
+        figures, reason, reasons = _scalars(asked, plan, group, task, names)
+    else:
+        figures, reason, reasons = _arrays(asked, plan, group, task, names)
+    rows = plan.rows_of(task)
+    feasible = int((reason == 0).sum()) if num.is_array(reason) else reason.count(0)
+    if keep:
+        goals = objectives(keep)
+        among = reason == 0 if num.is_array(reason) else [code == 0 for code in reason]
+        best = sorted(frontier([figures[name] for name in goals[0]], goals[1], among=among, ties="all"))
+        figures = {name: _at(column, best) for name, column in figures.items()}
+        rows, reason = _at(rows, best), _at(reason, best)
+    return Part(
+        index=task.index, rows=rows, figures=figures, reason=reason, reasons=tuple(reasons), feasible=feasible,
+        points=plan.count(task),
+    )  # fmt: skip
+
+
+def _at(column: Column, positions: Sequence[int]) -> Column:
+    return column[positions] if num.is_array(column) else [column[i] for i in positions]
+
+
+def hardware(system: System, figures: Mapping[str, Any]) -> System:
+    """The system with hardware figures in SI, numbers or arrays."""
+    rates = dict(system.device.flop_rate)
+    device: dict[str, Any] = {}
+    links = list(system.links)
+    price = system.price
+    for name, value in figures.items():
+        head, _, rest = name.partition(".")
+        if head == "flop_rate":
+            scaled = rates if not rest else {rest: rates.get(rest)}  # type: ignore[dict-item]
+            factor = value / system.device.rate(rest or "bf16")
+            rates |= {dtype: rate * factor for dtype, rate in scaled.items() if rate is not None}
+        elif head == "links":
+            level, _, field = rest.partition(".")
+            links[int(level)] = msgspec.structs.replace(links[int(level)], **{field: value})
+        elif name == "price":
+            price = value
+        else:
+            device[name] = value
+    changed = msgspec.structs.replace(system.device, flop_rate=rates, **device)
+    return msgspec.structs.replace(system, device=changed, links=tuple(links), price=price)
+
+
+def _arrays(asked: Space, plan: Plan, group: Group, task: Task, names: tuple[str, ...]) -> tuple[Any, Any, list[str]]:
+    """Figures and reasons of a task in array calls: layouts down, inner points across."""
+    import numpy
+
+    degrees, shape = _axes_of(plan, task)
+    wide, inner = task.high - task.low, plan.inner_values(task, group)
+    flat = msgspec.structs.replace(group.layout, **degrees)
+    reasons = ["", _MEMORY]
+    code = numpy.zeros(shape, dtype=numpy.int16)
+    for rule in reversed(fits.layout_rules(asked.model, flat, group.system, group.profile)):
+        broken = ~numpy.broadcast_to(numpy.asarray(rule.holds, dtype=bool), shape)
+        if broken.any():
+            reasons.append(_general(rule.reason))
+            code[broken] = len(reasons) - 1
+    tall = math.prod(shape)
+    code = code.reshape(tall)
+    allowed = code == 0
+    if asked.layouts:  # a list has no axes to share, so refused layouts are not priced
+        degrees = {name: values[allowed] for name, values in degrees.items()}
+        shape = (int(allowed.sum()),)
+    figures = {name: numpy.full((tall, wide), numpy.nan) for name in names}
+    codes = numpy.repeat(code[:, None], wide, axis=1)
+    if allowed.any():
+        layout = msgspec.structs.replace(group.layout, **{n: v[None, ..., None] for n, v in degrees.items()})
+        across = {name: values.astype(float) for name, values in inner.items()}
+        work = msgspec.structs.replace(asked.work, **{n: v for n, v in across.items() if n in WORK})
+        work = msgspec.structs.replace(
+            work, batch=numpy.broadcast_to(numpy.asarray(work.batch, dtype=float), (1, wide))
+        )
+        system = hardware(group.system, {n: v for n, v in across.items() if n not in WORK})
+        found = estimate(asked.model, group.precision, layout, system, work, group.profile)
+        whole = (1, *shape, wide)
+        inside = slice(None) if not asked.layouts else allowed
+        fit = numpy.broadcast_to(found.fits, whole).reshape(-1, wide)
+        for name in names:
+            value = numpy.broadcast_to(figure(found, layout, name), whole).reshape(-1, wide)
+            figures[name][inside] = value if name in _SIZES else numpy.where(fit, value, numpy.nan)
+            figures[name][~allowed] = numpy.nan
+        codes[allowed] = numpy.where(fit if asked.layouts else fit[allowed], 0, 1)
+    kept = [i - task.first for i in plan.kept(task)]
+    if len(kept) < tall:
+        return {name: value[kept].ravel() for name, value in figures.items()}, codes[kept].ravel(), reasons
+    return {name: value.ravel() for name, value in figures.items()}, codes.ravel(), reasons
+
+
+def _axes_of(plan: Plan, task: Task) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """Degrees of a block of layouts: one array each, over axes of their own where they form a product."""
+    import numpy
+
+    if not plan.shape:
+        listed = {n: numpy.array(v[task.first : task.last], dtype=float) for n, v in plan.degrees.items()}
+        return listed, (task.last - task.first,)
+    degrees: dict[str, Any] = {}
+    shape: list[int] = []
+    left = plan.layouts
+    for axis, (name, length) in enumerate(zip(plan.degrees, plan.shape, strict=True)):
+        left //= length
+        values = plan.space.vary[name]
+        whole = left * length <= task.last - task.first
+        taken = values if whole else (values[task.first // left % length],)
+        view = [1] * len(plan.shape)
+        view[axis] = -1
+        degrees[name] = numpy.array(taken, dtype=float).reshape(view)
+        shape.append(len(taken))
+    return degrees, tuple(shape)
+
+
+_SIZES = ("devices", "weight_bytes", "kv_bytes", "used", "over")
+"""Figures that a layout which does not fit still has."""
+
+
+def _general(reason: str) -> str:
+    """A rule's reason without the values of single layouts."""
+    return (
+        re.sub(r"^the layout needs … devices; (.+) has (\d+)$", r"needs more devices than the \2 of \1", reason)
+        .replace("=…", "")
+        .replace("… ranks", "the ranks")
+    )
+
+
+def figure(found: Estimate, layout: Layout, name: str) -> Any:
+    """One figure of an estimate."""
+    mid, memory = found.mid, found.memory
+    if name == "devices":
+        return layout.devices()
+    if name in _SIZES:
+        return getattr(memory, name.removesuffix("_bytes").replace("weight", "weights"))
+    if mid is None:
+        return math.nan
+    if name == "interactivity":
+        return math.nan if mid.tpot is None else 1.0 / mid.tpot
+    if name in ("cost", "cost_output"):
+        value = (found.cost or {}).get("all" if name == "cost" else "output")
+    elif name == "energy":
+        value = found.energy
+    else:
+        value = getattr(mid, name)
+    return math.nan if value is None else value
+
+
+def _scalars(asked: Space, plan: Plan, group: Group, task: Task, names: tuple[str, ...]) -> tuple[Any, Any, list[str]]:
+    """The same without NumPy: one point at a time."""
+    kept, inner = plan.kept(task), plan.inner_values(task, group)
+    reasons = ["", _MEMORY]
+    codes: list[int] = []
+    figures: dict[str, list[float]] = {name: [] for name in names}
+    points = [dict(zip(inner, row, strict=True)) for row in zip(*inner.values(), strict=True)] or [{}]
+    for i in kept:
+        layout = msgspec.structs.replace(group.layout, **{name: values[i] for name, values in plan.degrees.items()})
+        for point in points:
+            work = msgspec.structs.replace(asked.work, **{n: v for n, v in point.items() if n in WORK})
+            system = hardware(group.system, {n: v for n, v in point.items() if n not in WORK})
+            found = estimate(asked.model, group.precision, layout, system, work, group.profile, band=False)
+            why = "" if found.fits else _MEMORY if found.feasible else _scalar_reason(found.reasons[0])
+            if why not in reasons:
+                reasons.append(why)
+            codes.append(reasons.index(why))
+            for name in names:
+                known = found.fits or (name in _SIZES and found.feasible)
+                figures[name].append(float(figure(found, layout, name)) if known else math.nan)
+    return figures, codes, reasons
+
+
+def _scalar_reason(reason: str) -> str:
+    """A rule's reason for one layout, in the words the array path uses."""
+    text = re.sub(r"^the layout needs \S+ devices; (.+) has (\d+)$", r"needs more devices than the \2 of \1", reason)
+    text = re.sub(r"\b(tp|pp|cp|dp|ep|attention_dp|microbatches)=\S+(?= )", lambda m: m[1], text)
+    return re.sub(r"^\S+ ranks", "the ranks", text)
+
+
+def run(
+    asked: Space,
+    *,
+    figures: Sequence[str] = tuple(FIGURES),
+    keep: Sequence[str] = (),
+    workers: int = 0,
+    cluster: str | None = None,
+    executor: concurrent.futures.Executor | None = None,
+    journal: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    cancel: Callable[[], bool] | None = None,
+    chunk: int = CHUNK,
+) -> Frame:
+    """Every point of a space.
+
+    keep: objectives such as ("tpot", "max:throughput_per_device"); then only rows that can be on their frontier are kept,
+    which is what a study too large for memory needs. workers: processes on this machine; cluster: address of a Dask
+    scheduler; executor: any other. journal: a file that remembers finished chunks, so that a stopped run continues.
+    progress(done, total) is called after every chunk; cancel() is asked before every chunk, and what is done is returned.
+    """
+    names = tuple(dict.fromkeys((*figures, *objectives(tuple(keep))[0])))
+    for name in names:
+        if name not in FIGURES:
+            raise InputError(f"figures: {shown(name)} is not one of {', '.join(FIGURES)}")
+    plan = plan_of(asked, chunk)
+    book = Journal(journal, asked.digest(), (*names, *keep, str(chunk))) if journal is not None else None
+    table = _Rows(plan, names) if not keep else _Kept(plan, names)
+    left = {task.index: task for task in plan.tasks}
+    points = 0
+
+    def take(part: Part) -> None:
+        nonlocal points
+        if left.pop(part.index, None) is not None:
+            points += part.points
+            table.add(part)
+
+    for _, part in book.read(Part) if book is not None else ():
+        take(part)
+    if progress is not None:
+        progress(points, plan.rows)
+    stopped = False
+    for part in _parts(asked, list(left.values()), (names, tuple(keep), chunk), workers, cluster, executor, cancel):
+        if part is None:
+            stopped = True
+            break
+        if book is not None and part.index in left:
+            book.write(part)
+        take(part)
+        if progress is not None:
+            progress(points, plan.rows)
+    return table.frame(stopped)
+
+
+def _parts(
+    asked: Space,
+    tasks: list[Task],
+    job: tuple[Any, ...],
+    workers: int,
+    cluster: str | None,
+    executor: concurrent.futures.Executor | None,
+    cancel: Callable[[], bool] | None,
+) -> Iterator[Part | None]:
+    """Finished parts in any order; None once cancelled."""
+    if not (workers > 1 or cluster or executor):
+        for task in tasks:
+            if cancel is not None and cancel():
+                yield None
+                return
+            yield work_on(asked, task, *job)
+        return
+    if executor is not None:
+        yield from _spread(executor, asked, tasks, job, cancel)
+    elif cluster:
+        yield from _on_cluster(cluster, asked, tasks, job, cancel)
+    else:
+        yield from _in_processes(workers, asked, tasks, job, cancel)
+
+
+def _spread(
+    pool: concurrent.futures.Executor,
+    asked: Space,
+    tasks: Sequence[Task],
+    job: tuple[Any, ...],
+    cancel: Callable[[], bool] | None,
+    ahead: int = 64,
+) -> Iterator[Part | None]:
+    """Tasks handed to a pool, a few ahead of what has come back, so that a long study never queues as a whole."""
+    waiting: set[concurrent.futures.Future[Part]] = set()
+    queue = iter(tasks)
+    try:
+        while True:
+            while len(waiting) < ahead and (task := next(queue, None)) is not None:
+                waiting.add(pool.submit(work_on, asked, task, *job))
+            if not waiting:
+                return
+            finished, waiting = _wait(waiting)
+            for future in finished:
+                yield future.result()
+            if cancel is not None and cancel():
+                yield None
+                return
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def _wait(waiting: set[Any]) -> tuple[set[Any], set[Any]]:
+    """Whatever has finished; every pool's futures report through the same callbacks."""
+    finished, left = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
+    return set(finished), set(left)
+
+
+def _in_processes(
+    workers: int, asked: Space, tasks: list[Task], job: tuple[Any, ...], cancel: Callable[[], bool] | None
+) -> Iterator[Part | None]:
+    """A pool of processes, started anew when one of them dies; only what is missing is done again."""
+    import multiprocessing
+
+    left = {task.index: task for task in tasks}
+    for attempt in range(RETRIES + 1):
+        with concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+            try:
+                for part in _spread(pool, asked, list(left.values()), job, cancel, ahead=4 * workers):
+                    if part is not None:
+                        left.pop(part.index, None)
+                    yield part
+                return
+            except concurrent.futures.BrokenExecutor:
+                if attempt == RETRIES:
+                    raise InputError(f"workers: processes died {RETRIES + 1} times; try fewer workers") from None
+
+
+def _on_cluster(
+    address: str, asked: Space, tasks: list[Task], job: tuple[Any, ...], cancel: Callable[[], bool] | None
+) -> Iterator[Part | None]:
+    """A Dask cluster; the scheduler repeats what a lost worker had."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError("cluster: dask is not installed; pip install 'rooflab[cluster]'") from None
+    try:
+        client = Client(address, timeout=20)
+    except (OSError, ValueError, TimeoutError) as problem:
+        raise InputError(f"cluster: no scheduler answers at {shown(address)} ({type(problem).__name__})") from None
+    with client, client.get_executor(pure=False, retries=RETRIES) as pool:
+        yield from _spread(pool, asked, tasks, job, cancel)
+
+
+class _Kept:
+    """Rows worth keeping, gathered part by part and put in the order of their numbers at the end."""
+
+    def __init__(self, plan: Plan, names: tuple[str, ...]):
+        self.plan, self.names = plan, names
+        self.parts: list[Part] = []
+        self.feasible = 0
+        self.points = 0
+
+    def add(self, part: Part) -> None:
+        self.parts.append(part)
+        self.feasible += part.feasible
+        self.points += part.points
+
+    def frame(self, stopped: bool) -> Frame:
+        columns: dict[str, list[Any]] = {}
+        reasons: list[Any] = []
+        for part in self.parts:
+            task = self.plan.tasks[part.index]
+            place = {int(row): i for i, row in enumerate(self.plan.rows_of(task))}
+            picked = [place[int(row)] for row in part.rows]
+            for name, column in self.plan.scenario(task).items():
+                columns.setdefault(name, []).append(_at(column, picked))
+            for name, column in part.figures.items():
+                columns.setdefault(name, []).append(column)
+            reasons.append(_named(part.reason, part.reasons))
+        order = _order(_joined([part.rows for part in self.parts]))
+        joined = {name: _at(_joined(pieces), order) for name, pieces in columns.items()}
+        return self.made(joined, _at(_joined(reasons), order), stopped)
+
+    def made(self, columns: dict[str, Column], reason: Column, stopped: bool) -> Frame:
+        units = {name: FIGURES.get(name) or _scenario_unit(name) for name in columns}
+        totals = {
+            "enumerated": float(self.plan.enumerated),
+            "distinct": float(self.plan.rows),
+            "evaluated": float(self.points),
+            "feasible": float(self.feasible),
+        }
+        feasible = reason == "" if num.is_array(reason) else [not text for text in reason]
+        notes = ("cancelled: only the points evaluated so far",) if stopped else ()
+        return Frame(columns=columns, units=units, feasible=feasible, reason=reason, totals=totals, notes=notes)
+
+
+class _Rows(_Kept):
+    """All rows, each written to its own place as its part arrives."""
+
+    def __init__(self, plan: Plan, names: tuple[str, ...]):
+        super().__init__(plan, names)
+        self.columns: dict[str, Any] = {}
+        self.reason: Any = None
+        self.filled: Any = None
+
+    def add(self, part: Part) -> None:
+        self.feasible += part.feasible
+        self.points += part.points
+        scenario = self.plan.scenario(self.plan.tasks[part.index])
+        for name, column in (*scenario.items(), *part.figures.items()):
+            if name not in self.columns:
+                self.columns[name] = _blank(column, self.plan.rows)
+            _put(self.columns[name], part.rows, column)
+        if self.reason is None:
+            self.reason, self.filled = _blank(_named([0], ("",)), self.plan.rows), _blank((), self.plan.rows)
+        _put(self.reason, part.rows, _named(part.reason, part.reasons))
+        _put(self.filled, part.rows, None)
+
+    def frame(self, stopped: bool) -> Frame:
+        columns, reason = self.columns, [] if self.reason is None else self.reason
+        if stopped and self.filled is not None:
+            at = [i for i, there in enumerate(self.filled) if there]
+            columns, reason = {name: _at(column, at) for name, column in columns.items()}, _at(reason, at)
+        return self.made(columns, reason, stopped)
+
+
+def _blank(like: Any, rows: int) -> Any:
+    """A column of that many rows, of the kind of another; flags where that is a tuple."""
+    numpy = numpy_or_none()
+    if numpy is None:
+        return [None] * rows
+    return numpy.zeros(rows, dtype=bool) if isinstance(like, tuple) else numpy.empty(rows, dtype=like.dtype)
+
+
+def _put(column: Any, rows: Any, values: Any) -> None:
+    """Writes values to their rows (True where there are none); rows in one run are written as one piece."""
+    if numpy_or_none() is None:
+        for i, row in enumerate(rows):
+            column[row] = True if values is None else values[i]
+        return
+    run = slice(int(rows[0]), int(rows[-1]) + 1)
+    column[run if run.stop - run.start == len(rows) else rows] = True if values is None else values
+
+
+def _order(rows: Column) -> Any:
+    """Positions that put rows in order."""
+    if num.is_array(rows):
+        import numpy
+
+        return numpy.argsort(rows, kind="stable")
+    return sorted(range(len(rows)), key=rows.__getitem__)
+
+
+def _scenario_unit(name: str) -> str:
+    if name in DEGREES or name == "batch":
+        return "1"
+    if name.startswith("links."):
+        return "s" if name.endswith("latency") else "byte/s"
+    return _SCENARIO_UNITS.get(name.partition(".")[0], "text")
+
+
+def _named(codes: Column, reasons: Sequence[str]) -> Column:
+    numpy = numpy_or_none()
+    if numpy is None:
+        return [reasons[code] for code in codes]
+    return numpy.array(reasons, dtype=object)[numpy.asarray(codes, dtype=int)]
+
+
+def _joined(pieces: list[Any]) -> Column:
+    if not pieces:
+        return []
+    if not num.is_array(pieces[0]):
+        return [value for piece in pieces for value in piece]
+    import numpy
+
+    return pieces[0] if len(pieces) == 1 else numpy.concatenate(pieces)
+
+
+__all__ = ["FIGURES", "Part", "hardware", "plan_of", "run", "work_on"]
