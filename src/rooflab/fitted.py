@@ -40,6 +40,8 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     dtype: str
     backend: str
     parameters: dict[str, Any]
+    kernel: str = ""
+    """Name of the kernel measured; empty where the engine's choice of kernel, in its newest version, is meant."""
     version: str = ""
     rows: int = 0
     held_rows: int = 0
@@ -148,14 +150,19 @@ class Fits:
         own = read(FOLDER / f"{device}.toml") if device in measured_devices() else ()
         self.shelves = [(device, own)] + [(p, read(FOLDER / f"{p}.toml")) for p in self.group.parents if p != device]
 
-    def choose(self, family: str, dtypes: tuple[str, ...], backend: str) -> Chosen | None:
-        """The nearest fit of a family: on this device before elsewhere, in the format asked for before a stand-in's."""
+    def choose(self, family: str, dtypes: tuple[str, ...], backend: str, kernel: str = "") -> Chosen | None:
+        """The nearest fit of a family: on this device before elsewhere, in the format asked for before a stand-in's.
+
+        A kernel asked for by name is preferred to the engine's mixture on the same device.
+        """
         backends = (backend, *(b for b in (*BACKENDS, "any") if b != backend))
         for shelf, (device, fits) in enumerate(self.shelves):
-            for step, dtype in enumerate(dtypes):
-                for name in backends:
-                    for fit in fits:
-                        if (fit.family, fit.dtype, fit.backend) == (family, dtype, name):
+            for wanted in dict.fromkeys((kernel, "")):
+                table = {(fit.family, fit.dtype, fit.backend): fit for fit in fits if fit.kernel == wanted}
+                for step, dtype in enumerate(dtypes[: 1 if wanted else None]):
+                    for name in backends[: 1 if wanted else None]:
+                        fit = table.get((family, dtype, name))
+                        if fit is not None:
                             return self._chosen(fit, device, borrowed=shelf > 0, stand_in=step > 0 or name != backend)
         return None
 
@@ -234,7 +241,7 @@ class Fitted:
     """Prices operators by the formulas of `kernels` with fitted parameters; a `Pricer`.
 
     `launch_scale` is the share of a kernel's stand-alone fixed cost that remains when an engine launches kernels back to
-    back. `choices` may replace what the catalog says: (family, format, backend) -> Chosen or None.
+    back. `kernel` names one measured kernel to price by. `fits` replaces the catalog's: anything with `choose`.
     """
 
     def __init__(
@@ -244,11 +251,12 @@ class Fitted:
         profile: Profile,
         backend: str = "vllm",
         *,
+        kernel: str = "",
         launch_scale: Number = _WHOLE,
         fits: Any = None,
     ):
         self.system, self.layout, self.profile = system, layout, profile
-        self.backend, self.launch_scale = check_backend(backend), launch_scale
+        self.backend, self.kernel, self.launch_scale = backend, kernel, launch_scale
         device = system.device
         self.fits = fits if fits is not None else fits_for(system.fits or device.name, device.kind)
         self.peak = Roofline(system, layout, profile, PEAK)
@@ -267,8 +275,8 @@ class Fitted:
             return None, None
         runs_as = device.runs_as(op.dtype) if op.dtype != "vector" else "vector"
         dtypes = dtype_keys(family, op, runs_as)
-        chosen = self.fits.choose(family, dtypes, self.backend)
-        if chosen is None or family in kernels.COLLECTIVES:
+        chosen = self.fits.choose(family, dtypes, self.backend, self.kernel)
+        if chosen is None or family in (*kernels.COLLECTIVES, *kernels.CUSTOM):
             return chosen, None
         rate = device.rate("bf16")
         if family in ("gemm", "batched_gemm", "experts", "scan") and op.dtype != "vector":
@@ -305,43 +313,48 @@ class Fitted:
             peak.compute / plain["compute"], peak.memory / plain["memory"], 0.0, launch, "assumed", low, high, floor
         )
 
-    def _exchange(self, op: Op) -> Cost:
-        """A collective: fitted inside the innermost link domain, the wire formula plus a floor beyond it."""
-        system, layout = self.system, self.layout
-        kind = self.profile.collective
+    def exchange(self, op: Op, family: str) -> Cost:
+        """A collective by one library: fitted inside the innermost link domain, wire formula plus a floor beyond it."""
+        system, profile = self.system, self.profile
         floor = self.peak.cost(op).comm
-        if not system.links or kind == "none":
-            return Cost(0.0, 0.0, floor, 0.0, "roofline")
-        peers = num.maximum(op.peers, 1.0)
-        wire = exchange_time(
-            op,
-            system,
-            layout,
-            algorithm=kind,
-            efficiency=self.profile.link_efficiency,
-            latency=self.profile.link_latency,
-        )
-        chosen, _ = self.chosen(kernels.family(op) or "send", op) if kernels.family(op) else (None, None)
+        chosen = self.chosen(family, op)[0] if family else None
         if chosen is None:
-            time = num.maximum(wire, floor)
-            launch = num.where(op.peers > 1, self.profile.launch_time, 0.0)
-            return Cost(0.0, 0.0, time, launch, "assumed", 0.6, 1.8, floor)
-        link, message = system.links[0].bandwidth, num.maximum(op.message_bytes, 1.0)
-        time = kernels.exchange_seconds(op.collective, message, num.maximum(peers, 1.0 + 1e-9), link, chosen.parameters)
-        if op.collective == "all_reduce":
-            own, _ = self.chosen("custom_all_reduce", op)
-            if own is not None:
-                custom = kernels.exchange_seconds("custom_all_reduce", message, peers, link, own.parameters)
-                time = num.minimum(time, custom)
-        basis = chosen.basis
-        if len(system.links) > 1:
-            outside = units_touched(system, layout, op.axis, peers) > 1
-            time = num.where(outside, wire + chosen.parameters.short, time)
-            basis = "assumed" if isinstance(outside, bool) and outside else basis
+            launch = num.where(op.peers > 1, profile.launch_time, 0.0)
+            return Cost(0.0, 0.0, num.maximum(self._wire(op), floor), launch, "assumed", 0.6, 1.8, floor)
+        peers, message = num.maximum(op.peers, 1.0), num.maximum(op.message_bytes, 1.0)
+        time = kernels.exchange_seconds(family, message, peers, system.links[0].bandwidth, chosen.parameters)
         if self.launch_scale is not _WHOLE:
             time = time - (1.0 - self.launch_scale) * num.minimum(chosen.parameters.short, time)
+        basis = chosen.basis
+        if len(system.links) > 1:
+            outside = units_touched(system, self.layout, op.axis, peers) > 1
+            time = num.where(outside, self._wire(op) + chosen.parameters.short, time)
+            basis = "assumed" if isinstance(outside, bool) and outside else basis
         time = num.where(op.peers > 1, num.maximum(time, floor), 0.0)
         return Cost(0.0, 0.0, time, 0.0, basis, chosen.low, chosen.high, floor)
+
+    def _wire(self, op: Op) -> Number:
+        """Seconds by the wire formulas at the profile's link efficiency."""
+        profile = self.profile
+        return exchange_time(
+            op,
+            self.system,
+            self.layout,
+            algorithm=profile.collective,
+            efficiency=profile.link_efficiency,
+            latency=profile.link_latency,
+        )
+
+    def _exchange(self, op: Op) -> Cost:
+        """A collective as an engine runs it: an all-reduce takes the faster of the library's and the engine's own."""
+        if not self.system.links or self.profile.collective == "none":
+            return Cost(0.0, 0.0, self.peak.cost(op).comm, 0.0, "roofline")
+        cost = self.exchange(op, kernels.family(op))
+        if op.collective != "all_reduce" or self.chosen("custom_all_reduce", op)[0] is None:
+            return cost
+        own = self.exchange(op, "custom_all_reduce")
+        faster = own if not num.is_array(own.comm) and own.comm <= cost.comm else cost
+        return Cost(0.0, 0.0, num.minimum(cost.comm, own.comm), 0.0, faster.basis, faster.low, faster.high, cost.floor)
 
 
 _UNMEASURED = {"compute": 0.6, "memory": 0.75, "launch": "4 us"}

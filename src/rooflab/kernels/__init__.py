@@ -33,6 +33,7 @@ PARAMETERS: dict[str, type] = {
     "reduce_scatter": exchange.Parameters,
     "all_to_all": exchange.Parameters,
     "custom_all_reduce": exchange.Parameters,
+    "custom_all_reduce_eager": exchange.Parameters,
 }
 """The record of parameters of each family."""
 
@@ -53,8 +54,11 @@ PRIORS: dict[str, Priors] = {
     "reduce_scatter": exchange.PRIORS,
     "all_to_all": exchange.PRIORS,
     "custom_all_reduce": exchange.CUSTOM_PRIORS,
+    "custom_all_reduce_eager": {**exchange.CUSTOM_PRIORS, "short": (40.0e-6, 0.5), "long": (45.0e-6, 0.6)},
 }
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "custom_all_reduce")
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+CUSTOM = ("custom_all_reduce", "custom_all_reduce_eager")
+"""An engine's own all-reduce, launched inside a graph or one by one."""
 QUANTISED = ("fp8", "fp8_block", "nvfp4")
 """Formats whose activations a matrix product quantises first."""
 SHARES = frozenset({"compute", "memory", "quantise", "permute", "short_link", "long_link"})
@@ -195,7 +199,7 @@ _FORMULAS: dict[str, Any] = {
 
 def exchange_seconds(name: str, message: Number, peers: Number, link: Number, p: exchange.Parameters) -> Number:
     """Seconds of a collective of `message` bytes among ranks of one link domain."""
-    if name == "custom_all_reduce":
+    if name in CUSTOM:
         return exchange.custom_seconds(message, peers, link, p)
     share = (peers - 1.0) / peers
     return exchange.library_seconds((2.0 * share if name == "all_reduce" else share) * message, peers, link, p)

@@ -20,6 +20,8 @@ LEAST_SPLIT = 128.0
 DECODE_SHARPNESS = 6.0
 DECODE_COMPUTE = 0.6
 """Share of the peak rate decode's small products reach; the measurements do not identify it."""
+FEW_WAVES = 4.0
+"""Waves beyond which an incomplete last wave no longer shows."""
 TILE = 128.0
 """Query rows of one thread block in prefill."""
 DIAGONAL = 0.75
@@ -71,6 +73,7 @@ def decode_seconds(
     pace = machine.bandwidth * p.memory
     stream = (sequences * kv_heads * context * width * cache + 2.0 * sequences * heads * width) / pace
     busy = num.maximum(blocks * splits / machine.units, 1.0)
+    busy = num.where(busy < FEW_WAVES, num.ceil(busy), busy)
     part = busy * num.ceil(context / splits / BLOCK) * BLOCK * width * cache / (pace / machine.units)
     rows = num.ceil(heads / kv_heads / ROWS) * ROWS
     compute = 2.0 * sequences * kv_heads * rows * context * width / (DECODE_COMPUTE * machine.rate)
