@@ -23,8 +23,8 @@ from rooflab.show.elements import Bar, Block, Cell, Column, Formula, Page, Part,
 
 # Of the 256 colours, those in the middle: they stand out from black and from white alike.
 STYLES = {
-    "": "", "strong": "bold", "quiet": "color(245)", "good": "bold color(29)", "bad": "bold color(160)",
-    "part": "color(67)", "compute": "color(33)", "memory": "color(172)", "kv": "color(133)", "comm": "color(160)",
+    "": "", "strong": "bold", "quiet": "color(245)", "good": "bold color(29)", "bad": "bold color(167)",
+    "part": "color(67)", "compute": "color(33)", "memory": "color(172)", "kv": "color(133)", "comm": "color(167)",
     "overhead": "color(245)", "workspace": "color(30)", "reserve": "color(245)", "free": "color(245)",
 }  # fmt: skip
 MARKS = {True: ("✔", "good"), False: ("✘", "bad"), None: ("●", "compute")}

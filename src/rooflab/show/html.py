@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from html import escape
 
 from rooflab.show.elements import Bar, Block, Cell, Formula, Page, Table, Verdict, Words
 
 COLOURS = {
-    "good": "#00875f", "bad": "#d70000", "part": "#5f87af", "compute": "#0087ff", "memory": "#d78700", "kv": "#af5faf",
-    "comm": "#d70000", "overhead": "#8a8a8a", "workspace": "#008787", "reserve": "#8a8a8a", "free": "#8a8a8a40",
+    "good": "#00875f", "bad": "#d75f5f", "part": "#5f87af", "compute": "#0087ff", "memory": "#d78700", "kv": "#af5faf",
+    "comm": "#d75f5f", "overhead": "#8a8a8a", "workspace": "#008787", "reserve": "#8a8a8a", "free": "#8a8a8a40",
 }  # fmt: skip
 STYLE = """
 .rooflab{font:14px/1.45 system-ui,sans-serif;max-width:72em;font-variant-numeric:tabular-nums}
 .rooflab h4{margin:0}.rooflab p{margin:.1em 0}.rooflab .quiet{opacity:.65}
-.rooflab section{margin:.8em 0}.rooflab table{border-collapse:collapse;margin:0}
-.rooflab th,.rooflab td{padding:.1em .9em .1em 0;text-align:left;vertical-align:top;border:0;background:none}
+.rooflab section{margin:.8em 0}.rooflab table{font:inherit;border-collapse:collapse;margin:0}
+.rooflab th,.rooflab td{padding:.1em .9em .1em 0;text-align:left;vertical-align:top;border:0;background:none;white-space:nowrap}
+.rooflab section{overflow-x:auto}.rooflab .wraps{white-space:normal}
 .rooflab th{font-weight:normal;opacity:.65;border-bottom:1px solid #8a8a8a80}
 .rooflab th:first-child{font-weight:bold;opacity:1}.rooflab .right{text-align:right}
 .rooflab .total td{border-top:1px solid #8a8a8a80}.rooflab ul{margin:0;padding-left:1.2em}
-.rooflab .bar{display:flex;height:1.1em;max-width:48em;border-radius:3px;overflow:hidden}
-.rooflab .share{display:inline-block;width:7em;margin-right:.5em}.rooflab .share i{display:block;height:.75em;border-radius:2px}
+.rooflab .bar{display:flex;position:relative;height:1.1em;max-width:48em}
+.rooflab .bar b{position:absolute;top:-.2em;bottom:-.2em;border-left:2px solid #d75f5f}
+.rooflab .share{display:inline-block;width:7em;margin-left:.5em}.rooflab .share i{display:block;height:.75em}
+.rooflab .number{display:inline-block;width:2.6em;text-align:right}
 .rooflab .key{display:inline-block;margin-right:1em}.rooflab .key i{display:inline-block;width:.8em;height:.8em;margin-right:.3em}
 .rooflab code{background:none;font-size:.95em}
 """
@@ -79,7 +83,7 @@ def _formula(block: Formula) -> Iterator[str]:
 
 
 def _table(block: Table) -> Iterator[str]:
-    sides = [" class=right" if column.right else "" for column in block.columns]
+    sides = [" class=right" if column.right else " class=wraps" if column.wraps else "" for column in block.columns]
     if block.title:
         yield f"<b>{escape(block.title)}</b>"
     heads = "".join(f"<th{side}>{escape(c.title)}</th>" for c, side in zip(block.columns, sides, strict=True))
@@ -102,7 +106,7 @@ def _cell(cell: Cell | str, tone: str) -> str:
         return f"<span{_paint(cell.tone or tone)}>{text}</span>"
     width = min(cell.share, 1.0)
     bar = f"<i style='width:{width:.2%};background:{COLOURS.get(cell.tone, 'currentColor')}'></i>"
-    return f"<span class=share>{bar}</span>{text}"
+    return f"<span class=number>{text}</span><span class=share>{bar}</span>"
 
 
 def _bar(block: Bar) -> Iterator[str]:
@@ -110,9 +114,11 @@ def _bar(block: Bar) -> Iterator[str]:
     for part in block.parts:
         label = escape(f"{part.label} {part.text}", quote=True)
         yield f"<i title='{label}' style='flex:{part.value:.6g};background:{COLOURS.get(part.tone, 'gray')}'></i>"
+    if block.limit is not None:
+        yield f"<b style='left:{block.limit / math.fsum(part.value for part in block.parts):.2%}'></b>"
     yield "</div>"
     if block.limit is not None:
         yield f"<p{_paint('bad')}>{escape(block.limit_text)}</p>"
-    for part in block.parts:
+    for part in (part for part in block.parts if part.tone != "free"):
         swatch = f"<i style='background:{COLOURS.get(part.tone, 'gray')}'></i>"
         yield f"<span class=key>{swatch}{escape(part.label)} {escape(part.text)}</span>"
