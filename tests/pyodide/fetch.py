@@ -1,4 +1,4 @@
-"""Fetch the WebAssembly build of msgspec that Pyodide loads, once, checked against the hash in wheels.txt.
+"""Fetch the WebAssembly build of msgspec that Pyodide loads, once, checked against the hash in page/wheels.txt.
 
 python tests/pyodide/fetch.py    prints where it lies
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE / ".cache"
-PIN = HERE / "wheels.txt"
+PIN = HERE.parent.parent / "page/wheels.txt"
 TARGET = ["--platform", "pyemscripten_2026_0_wasm32", "--python-version", "3.14", "--implementation", "cp"]
 
 

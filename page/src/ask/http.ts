@@ -1,0 +1,61 @@
+// The local server: one WebSocket, {id, ask} → {id, report | error}; plain POST where a socket cannot be opened.
+import type { Ask } from "../contract";
+import { AskError, type Transport } from "./engine";
+
+interface Reply {
+  id: number;
+  report?: unknown;
+  error?: string;
+}
+
+function settle(reply: Reply): unknown {
+  if (reply.error !== undefined) throw new AskError(reply.error);
+  return reply.report;
+}
+
+async function post(ask: Ask): Promise<unknown> {
+  const response = await fetch("./api/ask", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: 0, ask }) });
+  if (!response.headers.get("Content-Type")?.includes("json")) throw new Error(`the server answered ${response.status}`);
+  return settle((await response.json()) as Reply);
+}
+
+export async function server(lost: (why: string) => void): Promise<Transport> {
+  const url = new URL("./api/ws", location.href.replace(/[#?].*/, ""));
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  const socket = new WebSocket(url);
+  const waiting = new Map<number, { done: (value: unknown) => void; fail: (why: unknown) => void }>();
+  let next = 1;
+  const opened = await new Promise<boolean>((done) => {
+    socket.onopen = () => done(true);
+    socket.onerror = () => done(false);
+  });
+  if (!opened) {
+    const reached = await fetch("./api/health").catch(() => null);
+    if (!reached?.ok) throw new Error("the local server does not answer; is rooflab serve still running?");
+    return { send: post };
+  }
+  socket.onmessage = (event) => {
+    const reply = JSON.parse(String(event.data)) as Reply;
+    const one = waiting.get(reply.id);
+    waiting.delete(reply.id);
+    try {
+      one?.done(settle(reply));
+    } catch (problem) {
+      one?.fail(problem);
+    }
+  };
+  socket.onclose = () => {
+    const why = "the local server has stopped; start it again with rooflab serve";
+    for (const one of waiting.values()) one.fail(new Error(why));
+    waiting.clear();
+    lost(why);
+  };
+  return {
+    send: (ask) =>
+      new Promise((done, fail) => {
+        const id = next++;
+        waiting.set(id, { done, fail });
+        socket.send(JSON.stringify({ id, ask }));
+      }),
+  };
+}

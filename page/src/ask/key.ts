@@ -1,0 +1,17 @@
+// Two questions that say the same have the same key: fields in order, defaults left out.
+import { DEFAULTS } from "../contract";
+
+function plain(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(plain);
+  if (value && typeof value === "object") {
+    const entries = Object.entries(value as Record<string, unknown>).filter(([, inner]) => inner !== undefined);
+    return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, inner]) => [name, plain(inner)]));
+  }
+  return value;
+}
+
+export function keyOf(ask: object): string {
+  const defaults = DEFAULTS as unknown as Record<string, unknown>;
+  const said = Object.entries(ask).filter(([name, value]) => JSON.stringify(plain(value)) !== JSON.stringify(plain(defaults[name])));
+  return JSON.stringify(plain(Object.fromEntries(said)));
+}

@@ -1,0 +1,39 @@
+// Formulas as they are shown. The engine writes them; here only multiplication signs and digits are made readable.
+import { digits } from "../format";
+
+const SUPER: Record<string, string> = { "-": "⁻", "0": "⁰", "1": "¹", "2": "²", "3": "³", "4": "⁴", "5": "⁵", "6": "⁶", "7": "⁷", "8": "⁸", "9": "⁹" };
+
+/** A number of a substituted formula in few characters; the exact text is in the title. */
+export function figure(text: string): string {
+  const x = Number(text);
+  if (!Number.isFinite(x)) return text;
+  if (x === 0) return "0";
+  if (Number.isInteger(x) && Math.abs(x) < 1e7) return x.toLocaleString("en-US");
+  const power = Math.floor(Math.log10(Math.abs(x)));
+  if (power >= -3 && power < 5) return String(Number(x.toPrecision(4)));
+  const lead = x / 10 ** power;
+  return `${digits(lead, 3)}·10${[...String(power)].map((each) => SUPER[each] ?? each).join("")}`;
+}
+
+function tidy(text: string): string {
+  return text
+    .replace(/(^|[^\w.])1(?:\.0)? \* /g, "$1")
+    .replaceAll(" * ", " · ")
+    .replace(/\b(\d+)\.0\b/g, "$1")
+    .replace(/maximum\(/g, "max(")
+    .replace(/minimum\(/g, "min(");
+}
+
+/** The formula with its symbols, in one line; long sums are shortened. */
+export function symbolic(formula: string): string {
+  return shorten(tidy(formula).replace(/\b[a-z][a-z_0-9]*\b/g, (name) => name.replaceAll("_", " ").replace(/ /g, "_")));
+}
+
+export function substituted(formula: string): string {
+  return shorten(tidy(formula).replace(/(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?/g, figure));
+}
+
+function shorten(text: string): string {
+  const parts = text.split(" + ");
+  return parts.length > 4 && !text.includes("(") ? `${parts.slice(0, 3).join(" + ")} + … ${parts.length - 3} more` : text;
+}

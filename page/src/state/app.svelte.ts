@@ -1,0 +1,269 @@
+// The one store: scenario, baseline, selection, view; mirrored in the address; asked about live.
+import type { Kinds } from "../contract";
+import { door, type Question, type Status } from "../ask/engine";
+import { asked, type Asked } from "./asked.svelte";
+import { keep, kept, forget } from "./keep";
+import { askOf, counted, changed, changedFields, changedSegments, known, same, type Change, type Scenario, type Segment } from "./scenario";
+import { hashOf, placeOf, START, START_BASELINE } from "./url";
+import { deviceName, formatName, modelName } from "../words";
+
+export type Row = Record<string, any>;
+type Shelf = Kinds["catalog"]["ask"]["what"] & string;
+export type Theme = "light" | "dark";
+export type Phase = "decode" | "prefill";
+
+const DEPTH = 100;
+const SETTLED_MS = 400;
+
+export class App {
+  view = $state("");
+  scenario = $state.raw<Scenario>(START);
+  baseline = $state.raw<Scenario | null>(START_BASELINE);
+  baselineName = $state("");
+  /** "op:down", "kpi:ttft"; nothing selects the view's main number. */
+  selection = $state("");
+  more = $state.raw<Record<string, string>>({});
+  problems = $state.raw<string[]>([]);
+  theme = $state<Theme>("light");
+  status = $state<Status>("starting");
+  why = $state("");
+  /** What is open over the view: an editor's segment, "find", "why", "keys". */
+  open = $state("");
+  said = $state("");
+  shelves = $state.raw<Partial<Record<Shelf, Row[]>>>({});
+  touched = $state(false);
+  private past = $state.raw<Scenario[]>([]);
+  private future = $state.raw<Scenario[]>([]);
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private written = "";
+
+  /** The estimate with the steps behind it; of the baseline; of one prompt alone; and what the model is. */
+  now!: Asked<"estimate">;
+  base!: Asked<"estimate">;
+  one!: Asked<"estimate">;
+  baseOne!: Asked<"estimate">;
+  model!: Asked<"inspect">;
+
+  private views: string[] = [];
+
+  start(views: string[]): void {
+    this.views = views;
+    this.theme = document.documentElement.dataset.theme === "dark" ? "dark" : "light";
+    this.go(location.hash || kept<string>("last") || "");
+    this.baselineName = same(this.baseline, START_BASELINE) && same(this.scenario, START) ? "" : (kept<string>("baselineName") ?? "");
+    door.onStatus((status, why) => {
+      this.status = status;
+      this.why = why;
+    });
+    $effect.root(() => {
+      const detail = (s: Scenario | null, more: Change = {}) => (s ? (askOf("estimate", { ...s, ...more }, { detail: true }) as Question<"estimate">) : null);
+      this.now = asked<"estimate">(() => detail(this.scenario));
+      this.base = asked<"estimate">(() => detail(this.baseline));
+      this.one = asked<"estimate">(() => detail(this.scenario, { batch: 1, microbatches: 1 }));
+      this.baseOne = asked<"estimate">(() => detail(this.baseline, { batch: 1, microbatches: 1 }));
+      this.model = asked<"inspect">(() => askOf("inspect", this.scenario, { context: this.scenario.prompt + this.scenario.output }) as Question<"inspect">);
+      $effect(() => this.mirror(hashOf(this)));
+    });
+    addEventListener("hashchange", () => {
+      if (location.hash !== this.written) this.go(location.hash);
+    });
+    for (const what of ["models", "systems", "devices", "profiles", "formats"] as Shelf[]) void this.shelf(what);
+    requestIdleCallback?.(() => void door.start().catch(() => undefined)) ?? setTimeout(() => void door.start().catch(() => undefined), 50);
+  }
+
+  /** Show what an address names. */
+  go(hash: string): void {
+    const place = placeOf(hash, this.views);
+    this.view = place.view;
+    this.scenario = place.scenario;
+    this.baseline = place.baseline;
+    this.selection = place.selection;
+    this.more = place.more;
+    this.problems = place.problems;
+    this.written = hash;
+  }
+
+  /** The address follows at once; a step back is made once a change has settled. */
+  private mirror(hash: string): void {
+    if (hash === this.written) return;
+    const stepped = this.written;
+    this.written = hash;
+    clearTimeout(this.timer);
+    if (this.timer === undefined && stepped && location.hash) history.pushState(null, "", hash);
+    else history.replaceState(null, "", hash);
+    this.timer = setTimeout(() => {
+      this.timer = undefined;
+      keep("last", hash);
+      keep("baselineName", this.baselineName);
+    }, SETTLED_MS);
+  }
+
+  async shelf(what: Shelf): Promise<Row[]> {
+    const found = this.shelves[what] ?? ((await door.ask({ kind: "catalog", what }).catch(() => null))?.rows as Row[] | undefined);
+    if (!found) return [];
+    if (what === "systems") known.systems = new Set(found.map((row) => String(row.name)));
+    if (!this.shelves[what]) this.shelves = { ...this.shelves, [what]: found };
+    return found;
+  }
+
+  // ------------------------------------------------------------------ changes
+
+  /** Change the scenario. */
+  set(change: Change): void {
+    this.use(changed(this.scenario, change));
+  }
+
+  /** Put another scenario in its place. */
+  use(next: Scenario): void {
+    if (same(next, this.scenario)) return;
+    this.past = [...this.past, this.scenario].slice(-DEPTH);
+    this.future = [];
+    this.scenario = next;
+    this.touched = true;
+  }
+
+  get canUndo(): boolean {
+    return this.past.length > 0;
+  }
+
+  get canRedo(): boolean {
+    return this.future.length > 0;
+  }
+
+  undo(): void {
+    const before = this.past[this.past.length - 1];
+    if (!before) return;
+    this.future = [this.scenario, ...this.future];
+    this.past = this.past.slice(0, -1);
+    this.scenario = before;
+  }
+
+  redo(): void {
+    const [after, ...rest] = this.future;
+    if (!after) return;
+    this.past = [...this.past, this.scenario];
+    this.future = rest;
+    this.scenario = after;
+  }
+
+  pin(): void {
+    this.baseline = this.scenario;
+    this.baselineName = "pinned here";
+    this.say("Pinned: changes are now compared with this scenario");
+  }
+
+  unpin(): void {
+    this.baseline = null;
+    this.baselineName = "";
+  }
+
+  swap(): void {
+    if (!this.baseline) return;
+    const before = this.scenario;
+    const name = this.baselineTitle;
+    this.use(this.baseline);
+    this.baseline = before;
+    this.baselineName = "";
+    this.say(`Swapped with ${name}`);
+  }
+
+  /** Forget what the browser keeps and start again. */
+  reset(): void {
+    forget("last", "baselineName", "saved");
+    this.past = [...this.past, this.scenario].slice(-DEPTH);
+    this.scenario = START;
+    this.baseline = START_BASELINE;
+    this.baselineName = "";
+    this.selection = "";
+    this.more = {};
+    this.problems = [];
+  }
+
+  select(subject: string): void {
+    this.selection = this.selection === subject ? "" : subject;
+    this.touched = true;
+  }
+
+  option(key: string, value: string): void {
+    const { [key]: _, ...rest } = this.more;
+    this.more = value ? { ...rest, [key]: value } : rest;
+  }
+
+  setTheme(theme: Theme): void {
+    this.theme = theme;
+    document.documentElement.dataset.theme = theme;
+    try {
+      localStorage.setItem("rooflab.theme", theme);
+    } catch {
+      /* for this visit only */
+    }
+  }
+
+  private quiet: ReturnType<typeof setTimeout> | undefined;
+  /** A short word of what just happened, read out politely. */
+  say(what: string): void {
+    this.said = what;
+    clearTimeout(this.quiet);
+    this.quiet = setTimeout(() => (this.said = ""), 4000);
+  }
+
+  // ------------------------------------------------------------------ readings
+
+  get phase(): Phase {
+    return this.more.phase === "prefill" ? "prefill" : "decode";
+  }
+
+  /** Where the baseline differs, or the empty list. */
+  get differs(): Segment[] {
+    return this.baseline ? changedSegments(this.scenario, this.baseline) : [];
+  }
+
+  get comparing(): boolean {
+    return this.baseline !== null && this.differs.length > 0;
+  }
+
+  get baselineTitle(): string {
+    if (!this.baseline) return "none";
+    if (this.baselineName) return this.baselineName;
+    const parts = this.differs.map((segment) => describe(segment, this.baseline!));
+    return parts.length === 0 ? "where you started" : parts.length <= 2 ? parts.join(", ") : `${parts.length} changes`;
+  }
+
+  isChanged(segment: Segment): boolean {
+    return this.differs.includes(segment);
+  }
+
+  /** Whether a field differs from the baseline's. */
+  fieldChanged(field: keyof Scenario): boolean {
+    return this.baseline !== null && changedFields(this.scenario, this.baseline).includes(field);
+  }
+}
+
+/** A segment in a few words. */
+export function describe(segment: Segment, s: Scenario): string {
+  const names: Record<Segment, () => string> = {
+    model: () => (typeof s.model === "string" ? modelName(s.model) : String(s.model.name ?? s.model._name_or_path ?? s.model.model_type ?? "imported model")),
+    system: () => systemTitle(s),
+    layout: () => layoutTitle(s),
+    workload: () => `${s.prompt.toLocaleString("en-US")} in, ${s.output.toLocaleString("en-US")} out, batch ${s.batch.toLocaleString("en-US")}`,
+    precision: () => `${weightsTitle(s)} weights${s.kv ? `, KV ${formatName(s.kv)}` : ""}`,
+    profile: () => s.profile,
+  };
+  return names[segment]();
+}
+
+export function systemTitle(s: Scenario): string {
+  if (typeof s.on !== "string") return "Own system";
+  const found = counted(s.on);
+  return found ? `${found.count} × ${deviceName(found.device)}` : known.systems.has(s.on) ? deviceName(s.on) : `1 × ${deviceName(s.on)}`;
+}
+
+export function layoutTitle(s: Scenario): string {
+  const named = (["tp", "pp", "cp", "ep", "dp"] as const).filter((axis) => s[axis] > 1).map((axis) => `${axis.toUpperCase()} ${s[axis]}`);
+  if (s.attention_dp > 1) named.push(`attention DP ${s.attention_dp}`);
+  return named.length ? named.join(", ") : "One device";
+}
+
+export function weightsTitle(s: Scenario): string {
+  return s.weights === null ? "As stored" : typeof s.weights === "string" ? formatName(s.weights) : "Mixed";
+}

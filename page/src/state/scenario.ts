@@ -1,0 +1,78 @@
+// The scenario: six segments that together say what is being asked. Its fields are the engine's own.
+import { DEFAULTS, type EstimateAsk } from "../contract";
+
+/** The fields of an estimate without what only the page sets. */
+export type Scenario = Omit<Required<EstimateAsk>, "kind" | "ignore_memory" | "detail">;
+export type Change = Partial<Scenario>;
+
+export const SEGMENTS = ["model", "system", "layout", "workload", "precision", "profile"] as const;
+export type Segment = (typeof SEGMENTS)[number];
+
+export const FIELDS: Record<Segment, (keyof Scenario)[]> = {
+  model: ["model"],
+  system: ["on", "changes"],
+  layout: ["tp", "pp", "cp", "dp", "ep", "attention_dp", "ep_mode", "kv_shard", "ffn_scope", "ring", "tp_placement", "cp_placement", "microbatches"],
+  workload: ["prompt", "output", "batch", "cached"],
+  precision: ["weights", "kv"],
+  profile: ["profile", "switches", "reserve"],
+};
+export const TITLES: Record<Segment, string> = { model: "Model", system: "System", layout: "Layout", workload: "Workload", precision: "Precision", profile: "Profile" };
+
+const { ignore_memory: _ignored, detail: _detail, ...PLAIN } = DEFAULTS;
+
+/** A whole scenario from the fields that are said. */
+export function scenario(said: Change & Pick<Scenario, "model" | "on">): Scenario {
+  return { ...structuredClone(PLAIN), ...said } as unknown as Scenario;
+}
+
+export function same(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}
+
+export function changedFields(a: Scenario, b: Scenario): (keyof Scenario)[] {
+  return (Object.keys(a) as (keyof Scenario)[]).filter((field) => !same(a[field], b[field]));
+}
+
+export function changedSegments(a: Scenario, b: Scenario): Segment[] {
+  const fields = new Set(changedFields(a, b));
+  return SEGMENTS.filter((segment) => FIELDS[segment].some((field) => fields.has(field)));
+}
+
+/** "4x h100-sxm" as its count and its device; whole systems have no count. */
+export function counted(on: Scenario["on"]): { count: number; device: string } | null {
+  const found = typeof on === "string" ? /^\s*(\d+)\s*[x×*]\s*(.+?)\s*$/.exec(on) : null;
+  return found ? { count: Number(found[1]), device: found[2]! } : null;
+}
+
+/** Devices a layout takes when every degree multiplies. */
+export function devicesOf(s: Pick<Scenario, "tp" | "pp" | "cp" | "dp" | "attention_dp">): number {
+  return s.tp * s.pp * s.cp * s.dp * s.attention_dp;
+}
+
+/** The scenario with a change; a counted system follows the layout where it held just the layout before, or would be too small. */
+export function changed(s: Scenario, change: Change): Scenario {
+  const next = { ...s, ...change };
+  const system = counted(next.on);
+  const layout = FIELDS.layout.some((field) => field in change);
+  if (system && layout && !("on" in change)) {
+    const needed = devicesOf(next);
+    if (needed > system.count || devicesOf(s) === system.count) next.on = needed === 1 ? system.device : `${needed}x ${system.device}`;
+  } else if (layout && !("on" in change) && typeof next.on === "string" && devicesOf(s) === 1 && devicesOf(next) > 1 && !known.systems.has(next.on)) {
+    next.on = `${devicesOf(next)}x ${next.on}`;
+  }
+  return next;
+}
+
+/** Names of whole systems, once the catalog is known: they are not multiplied. */
+export const known = { systems: new Set<string>() };
+
+type Kind = "estimate" | "fit" | "explain" | "step" | "inspect" | "chip";
+const PLACED = ["model", "weights", "kv", "on", "changes", "profile", "switches", "reserve", ...FIELDS.layout] as const;
+
+/** A question of a kind about a scenario. */
+export function askOf<K extends Kind>(kind: K, s: Scenario, more: Record<string, unknown> = {}): { kind: K } & Record<string, unknown> & Pick<Scenario, "model" | "on"> {
+  if (kind === "step") return { kind, ...(Object.fromEntries(PLACED.map((field) => [field, s[field]])) as Pick<Scenario, "model" | "on">), ...more };
+  if (kind === "inspect") return { kind, model: s.model, weights: s.weights, kv: s.kv, ...more } as never;
+  if (kind === "chip") return { kind, model: s.model, weights: s.weights, kv: s.kv, on: s.on, changes: s.changes, tp: s.tp, pp: s.pp, cp: s.cp, ...more } as never;
+  return { kind, ...s, ...more };
+}

@@ -1,0 +1,15 @@
+// To add a view: one file in this folder and one line here. `load` keeps it out of the first script.
+import type { Component } from "svelte";
+import Step from "./Step.svelte";
+
+export interface View {
+  name: string;
+  title: string;
+  /** Shown at once, or fetched when first opened. */
+  component?: Component;
+  load?: () => Promise<{ default: Component }>;
+  /** Views that use the whole width have no why panel beside them. */
+  wide?: boolean;
+}
+
+export const VIEWS: View[] = [{ name: "step", title: "Step", component: Step }];

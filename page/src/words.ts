@@ -1,0 +1,119 @@
+// The engine's names in words.
+
+export type Bound = "memory" | "compute" | "network" | "latency";
+export const BOUNDS: Bound[] = ["memory", "compute", "network", "latency"];
+
+const FINE: Record<string, Bound> = { compute: "compute", weight: "memory", kv: "memory", activation: "memory", memory: "memory", comm: "network", network: "network" };
+
+/** The colour and shape of what the engine says binds an operator. */
+export function boundOf(fine: string): Bound {
+  return FINE[fine] ?? "latency";
+}
+
+const OPERATORS: Record<string, string> = {
+  qkv: "QKV projection",
+  o_proj: "Output projection",
+  gate_up: "FFN gate + up",
+  up: "FFN up",
+  down: "FFN down",
+  activation: "FFN activation",
+  attention_decode: "Attention",
+  attention_prefill: "Attention",
+  rope_append: "RoPE + KV append",
+  norm: "Norms + residual",
+  final_norm: "Final norm",
+  lm_head: "LM head",
+  embedding: "Embedding",
+  all_reduce_attention: "All-reduce, attention",
+  all_reduce_ffn: "All-reduce, FFN",
+  all_reduce_embedding: "All-reduce, embedding",
+  gather_logits: "Gather logits",
+  pass_overhead: "Per-pass overhead",
+};
+const PARTS: Record<string, string> = {
+  attention: "Attention",
+  ffn: "Feed-forward",
+  collective: "Collectives",
+  "attention projections": "Attention projections",
+  elementwise: "Norms, elementwise",
+  head: "LM head",
+  embedding: "Embedding",
+  overhead: "Overhead",
+};
+
+function sentence(name: string): string {
+  const plain = name.replaceAll("_", " ").replace(/\bkv\b/g, "KV").replace(/\bffn\b/g, "FFN").replace(/\bmoe\b/gi, "MoE").replace(/\bmla\b/gi, "MLA");
+  return plain.charAt(0).toUpperCase() + plain.slice(1);
+}
+
+export function operatorName(name: string): string {
+  return OPERATORS[name] ?? sentence(name);
+}
+
+export function partName(name: string): string {
+  return PARTS[name] ?? sentence(name);
+}
+
+const KEPT: Record<string, string> = { gpt: "GPT", gpt2: "GPT-2", opt: "OPT", mpt: "MPT", glm: "GLM", vl: "VL", oss: "OSS", it: "IT", fp8: "FP8", nvfp4: "NVFP4", xl: "XL", yi: "Yi", moe: "MoE", deepseek: "DeepSeek", minicpm4: "MiniCPM4", minimax: "MiniMax", internlm2: "InternLM2", stablelm: "StableLM", codellama: "CodeLlama", dbrx: "DBRX", olmo: "OLMo" };
+
+/** A catalog name as people write it: llama-3.1-70b is Llama-3.1-70B. */
+export function modelName(name: string): string {
+  return name
+    .split("/")
+    .pop()!
+    .split("-")
+    .map((word) => KEPT[word] ?? (/^[a-z]?\d+(\.\d+)?[bm]$/.test(word) || /^a\d/.test(word) || /^v\d/.test(word) ? word.toUpperCase() : word.charAt(0).toUpperCase() + word.slice(1)))
+    .join("-");
+}
+
+/** h100-sxm is H100 SXM. */
+export function deviceName(name: string): string {
+  return name
+    .split("-")
+    .map((word) => (/^(ultra|max|effective)$/.test(word) ? word.charAt(0).toUpperCase() + word.slice(1) : word === "trainium2" ? "Trainium2" : word === "gaudi2" || word === "gaudi3" ? word.charAt(0).toUpperCase() + word.slice(1) : word.toUpperCase()))
+    .join(" ")
+    .replace(/\b(\d+)GB\b/, "$1\u00a0GB");
+}
+
+export function formatName(name: string): string {
+  return name.replace(/^(fp|bf|int|nvfp|mxfp|nf)(\d)/, (_, kind: string, digit: string) => kind.toUpperCase() + digit).replace(/^q(\d)/, "Q$1");
+}
+
+export const SUBJECTS: Record<string, { name: string; short: string }> = {
+  tpot: { name: "Time per output token", short: "TPOT" },
+  ttft: { name: "Time to first token, whole batch", short: "TTFT, whole batch" },
+  ttft_one: { name: "Time to first token, one prompt", short: "TTFT, one prompt" },
+  e2e: { name: "Time to the last token", short: "End to end" },
+  output_throughput: { name: "Output throughput", short: "Output throughput" },
+  throughput_per_device: { name: "Throughput per device", short: "Throughput per device" },
+  tokens_per_second_per_user: { name: "Speed per user", short: "Speed per user" },
+  memory: { name: "Memory per device", short: "Memory per device" },
+  weights: { name: "Weights per device", short: "Weights" },
+  kv: { name: "KV cache per device", short: "KV cache" },
+  workspace: { name: "Workspace per device", short: "Workspace" },
+  bandwidth_share: { name: "Memory bandwidth in use", short: "Bandwidth in use" },
+  cost: { name: "Cost of a million output tokens", short: "Cost" },
+  energy: { name: "Energy per output token", short: "Energy" },
+};
+
+/** A variable of a formula in words. */
+const SYMBOLS: Record<string, string> = {
+  m: "rows", n: "columns", k: "depth", size: "bytes per element", rate: "peak rate", efficiency: "share of it reached", flop: "work", moved: "bytes moved", bandwidth: "peak bandwidth",
+  rows: "rows, padded to the tile", heads: "heads per device", pairs: "visible pairs", head_dim: "head width", value_dim: "value width", tokens: "tokens", sequences: "sequences", elements: "elements per token",
+  width: "width", groups: "groups", seconds: "time", price: "price of a device", devices: "devices", power: "rated power", output: "answer tokens", ttft: "TTFT", tpot: "TPOT", traverse: "one pass", stages: "pipeline stages",
+  microbatches: "microbatches", launch: "launches", exchange: "exchange", million: "tokens",
+};
+
+export function symbolName(name: string): string {
+  return SYMBOLS[name] ?? operatorName(name);
+}
+
+const SYMBOL_UNITS: Record<string, string> = { flop: "FLOP", rate: "FLOP/s", moved: "byte", bandwidth: "byte/s", size: "byte", seconds: "s", ttft: "s", tpot: "s", traverse: "s", power: "W" };
+
+/** The unit a formula's input is shown in; inputs of a sum have the sum's. */
+export function symbolUnit(name: string, quantity: { unit: string; quantity: string; source: string }): string {
+  if (quantity.source.startsWith("sum of the parts")) return quantity.unit;
+  if (name === "rate" && quantity.unit === "token/s") return "token/s";
+  if (name === "efficiency") return "1";
+  return SYMBOL_UNITS[name] ?? "1";
+}

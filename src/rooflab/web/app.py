@@ -1,0 +1,183 @@
+"""The local server: the page, the engine's one door over POST and WebSocket, and an OpenAPI page. Loopback by default."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import mimetypes
+import os
+import socket
+import threading
+import webbrowser
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import uvicorn
+from litestar import Litestar, Response, WebSocket, get, post, websocket
+from litestar.exceptions import HTTPException, WebSocketDisconnect
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.static_files import create_static_files_router
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from rooflab import __version__
+from rooflab.api import answer, schema
+from rooflab.units import InputError
+from rooflab.web.built import index, page
+from rooflab.web.reference import Reference
+
+LARGEST_ASK = 2_000_000
+"""Bytes; a config.json is a few thousand."""
+for _kind, _ending in (("application/wasm", ".wasm"), ("text/javascript", ".mjs"), ("text/javascript", ".js")):
+    mimetypes.add_type(_kind, _ending)
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Question(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A question with the number its answer carries."""
+
+    id: int = 0
+    ask: dict[str, Any]
+
+
+class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The answer to a question: a report, or why there is none."""
+
+    id: int
+    report: dict[str, Any] | None = None
+    error: str | None = None
+
+
+def _refuse_files(ask: dict[str, Any]) -> None:
+    """Over the network a model or a system is a catalog name, a hub id or its own content, never a file of this machine."""
+    for field in ("model", "on"):
+        name = ask.get(field)
+        if isinstance(name, str) and (name.startswith((".", "/", "~")) or "\\" in name or os.path.exists(name)):  # noqa: PTH110
+            raise InputError(
+                f"{field}: files are not read here; drop the config.json on the page, or use the command line"
+            )
+
+
+def reply(question: Question) -> Reply:
+    """Answer one question; bad input is an error in words."""
+    try:
+        _refuse_files(question.ask)
+        return Reply(id=question.id, report=answer(question.ask))
+    except InputError as problem:
+        return Reply(id=question.id, error=str(problem))
+
+
+@post("/api/ask", status_code=200, sync_to_thread=True, request_max_body_size=LARGEST_ASK)
+def ask(data: Question) -> Reply:
+    """One question, one answer: {id, ask} → {id, report} or {id, error}."""
+    return reply(data)
+
+
+@websocket("/api/ws")
+async def asks(socket: WebSocket[Any, Any, Any]) -> None:
+    """The same over a socket, question by question."""
+    await socket.accept()
+    decoder, encoder = msgspec.json.Decoder(Question), msgspec.json.Encoder()
+    try:
+        while True:
+            text = await socket.receive_data(mode="text")
+            try:
+                found = reply(decoder.decode(text))
+            except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
+                found = Reply(id=0, error=f"message: {problem}")
+            await socket.send_data(encoder.encode(found).decode())
+    except WebSocketDisconnect:
+        return
+
+
+@get("/api/health", sync_to_thread=False)
+def health() -> dict[str, str]:
+    """Which engine this is."""
+    return {"engine": "server", "version": __version__}
+
+
+@get("/api/contract", sync_to_thread=False)
+def contract() -> dict[str, Any]:
+    """JSON Schema of questions and reports, with units."""
+    return schema()
+
+
+@get(["/", "/index.html"], include_in_schema=False)
+async def home() -> Response[str]:
+    """The page, with stored reports in it."""
+    return Response(index("server"), media_type="text/html", headers={"Cache-Control": "no-cache"})
+
+
+def _local(host: str) -> bool:
+    """Whether a host name or address is this machine's own."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def same_origin(app: ASGIApp) -> ASGIApp:
+    """Refuse what other sites' pages send, and names that only pretend to be this machine."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] in ("http", "websocket"):
+            headers = {name.decode().lower(): value.decode("latin-1") for name, value in scope.get("headers", [])}
+            host, origin = headers.get("host", ""), headers.get("origin", "")
+            asked = urlsplit(f"//{host}").hostname or ""
+            if (origin and urlsplit(origin).netloc != host) or (not _local(asked) and not scope["app"].state.open):
+                raise HTTPException(status_code=403, detail="only the page of this server may ask")
+        await app(scope, receive, send)
+
+    return guarded
+
+
+def create(*, anywhere: bool = False) -> Litestar:
+    """The application; `anywhere` takes names other than this machine's own."""
+    index("server")  # made before the first reader asks for it
+    plugins = [Reference(), JsonRenderPlugin(path="/openapi.json")]
+    app = Litestar(
+        route_handlers=[ask, asks, health, contract, home, create_static_files_router("/", directories=[page()])],
+        middleware=[same_origin],
+        openapi_config=OpenAPIConfig(title="RoofLab", version=__version__, path="/api/schema", render_plugins=plugins),
+        response_headers=_HEADERS,
+        debug=False,
+    )
+    app.state.open = anywhere
+    return app
+
+
+def free_port(host: str, port: int) -> int:
+    """The port asked for, or a free one where it is 0."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as found:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            found.bind((host, port))
+        except OSError as problem:
+            raise InputError(
+                f"port: {host}:{port} cannot be used ({problem.strerror}); leave it out for a free one"
+            ) from None
+        return int(found.getsockname()[1])
+
+
+def serve(host: str = "127.0.0.1", port: int = 0, open_browser: bool = True) -> None:
+    """Serve the page until interrupted, and open it in the browser.
+
+    Raises InputError where the page or the port cannot be had.
+    """
+    port = free_port(host, port)
+    app = create(anywhere=not _local(host))
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{port}/"
+    server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning", ws_max_size=LARGEST_ASK))
+    print(f"RoofLab is at {url} (stop with Ctrl-C)", flush=True)
+    if open_browser:
+        threading.Timer(0.4, webbrowser.open, [url]).start()
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run()
