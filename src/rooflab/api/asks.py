@@ -193,6 +193,7 @@ class InspectReport(_Report, frozen=True, kw_only=True, tag="inspect"):
     precision: dict[str, str]
     blocks: list[BlockReport]
     checkpoint: dict[str, Any] | None
+    """Of the safetensors files beside a config on disk: path, basis, files, bytes and elements, altogether and by format."""
     source: str
 
 
@@ -259,6 +260,8 @@ class RoofsReport(msgspec.Struct, frozen=True, kw_only=True):
     achievable_bandwidth: BytesPerSecond
     flop_rate: dict[str, FlopPerSecond]
     achievable_flop_rate: dict[str, FlopPerSecond]
+    ridge: dict[str, Intensity]
+    """Where the achievable roofs meet, by number format."""
 
 
 class PartReport(msgspec.Struct, frozen=True, kw_only=True):

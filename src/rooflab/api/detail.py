@@ -77,11 +77,14 @@ def op_report(item: Priced, whole: float, combine: str = "max") -> OpReport:
 def roofs_of(setting: Setting) -> RoofsReport:
     """Peak and achievable roofs of the device, for the roofline plot."""
     device, profile = setting.system.device, setting.profile
+    bandwidth = device.memory_bandwidth * profile.memory_efficiency
+    reached = {key: rate * profile.compute_efficiency for key, rate in device.flop_rate.items()}
     return RoofsReport(
         memory_bandwidth=device.memory_bandwidth,
-        achievable_bandwidth=device.memory_bandwidth * profile.memory_efficiency,
+        achievable_bandwidth=bandwidth,
         flop_rate=dict(device.flop_rate),
-        achievable_flop_rate={key: rate * profile.compute_efficiency for key, rate in device.flop_rate.items()},
+        achievable_flop_rate=reached,
+        ridge={key: rate / bandwidth for key, rate in reached.items()},
     )
 
 
