@@ -165,7 +165,8 @@ def step_page(report: Report) -> Page:
 
 def _parts(report: Report) -> Table:
     rows: list[tuple[Cell | str, ...]] = []
-    for part, value in report["shares"].items():
+    shares: dict[str, float] = report["shares"]
+    for part, value in shares.items():
         if value > 0:
             rows.append((PARTS.get(part, part), shown(value * report["time"], "s"), share(value, "part")))
     return Table(columns=(Column("Where the time goes"), Column("time", right=True), Column("share")), rows=tuple(rows))
