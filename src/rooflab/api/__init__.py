@@ -72,6 +72,9 @@ def _sentence(message: str, data: Mapping[str, Any], kind: type) -> str:
     field = path.rstrip("`").lstrip(".") or "ask"
     name = field.split(".")[0].split("[")[0]
     value = f" (it is {shown(data[name])})" if name in data else ""
+    missing = re.fullmatch(r"Object missing required field `(.*)`", text)
+    if missing:
+        return f"{missing[1]}: is missing; a question of kind {data['kind']!r} needs it"
     choices = _choices(get_type_hints(kind).get(field))
     if choices:
         return f"{field}: {shown(data[field])} is not one of {', '.join(choices)}{nearest(str(data[field]), choices)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -37,12 +38,23 @@ def model_of(source: str | dict[str, Any]) -> Model:
     """The model of a config's content, a path, a catalog name or a hub id."""
     if isinstance(source, dict):
         return hf.read(source)
-    return _named_model(source)
+    return _named_model(source, _stamp(source))
 
 
 @lru_cache(maxsize=32)
-def _named_model(source: str) -> Model:
+def _named_model(source: str, stamp: tuple[int, int] | None) -> Model:
+    """A model by name or path; the stamp of a file makes a changed one be read again."""
     return hf.load(source)
+
+
+def _stamp(source: str) -> tuple[int, int] | None:
+    """When a file was last written and its size; None where the name is no file."""
+    try:
+        path = Path(source).expanduser()
+        found = (path / "config.json" if path.is_dir() else path).stat()
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 @lru_cache(maxsize=32)
