@@ -26,6 +26,15 @@ docs:
     {{bin}}/python tools/commands.py
     {{bin}}/python tools/pictures.py
     {{bin}}/python tools/outputs.py
+    {{bin}}/python tools/contract.py
+
+# build the page where its sources changed
+page:
+    {{bin}}/python hatch_build.py
+
+# check and test the page's own code
+page-test:
+    cd page && npm run check && npm test
 
 # renew the pins within the ranges of pyproject.toml (needs uv)
 lock:

@@ -72,6 +72,9 @@ def install(kind):
     pip_install(pip, "--no-build-isolation", "--no-deps", "-e", ROOT)
     for stamp, want in stamps.items():
         stamp.write_text(want)
+    failure = ROOT / "src/rooflab/web/.page-failed"
+    if failure.exists():
+        say(failure.read_text(errors="replace").strip() + "; everything but `rooflab serve` and `site` works")
 
 
 def digest(lock):

@@ -94,6 +94,16 @@ COMMANDS: dict[str, Command] = {
     "schema": Command(
         None, "JSON Schema of every question and report, with units.", ("rooflab schema",)
     ),
+    "serve": Command(
+        None,
+        "The page, served on this machine alone and opened in the browser.",
+        ("rooflab serve", "rooflab serve --port 8000 --no-browser"),
+    ),
+    "site": Command(
+        None,
+        "The page as a folder for any plain web server; the engine runs in the reader's browser.",
+        ("rooflab site public",),
+    ),
 }  # fmt: skip
 HELP = "Memory fit, speed, cost and energy of LLM inference, from a config.json, a machine and a workload."
 EPILOG = (
@@ -137,7 +147,7 @@ def _epilog(command: Command) -> str:
 def _body(name: str, command: Command) -> Callable[..., None]:
     """The function behind a command; its signature is what Typer makes options of."""
     if command.kind is None:
-        return {"ask": _ask, "schema": _schema}[name]
+        return {"ask": _ask, "schema": _schema, "serve": _serve, "site": _site}[name]
     kind = command.kind
 
     def body(**given: Any) -> None:
@@ -172,6 +182,23 @@ def _schema() -> None:
     from rooflab.api import schema
 
     _print_json(schema())
+
+
+def _serve(
+    host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 lets others in.", metavar="HOST")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.", metavar="N")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
+) -> None:
+    from rooflab.web import serve
+
+    serve(host, port, browser)
+
+
+def _site(out: Annotated[str, typer.Argument(help="A new or empty folder.", metavar="OUT")]) -> None:
+    from rooflab.web import site
+
+    folder = site(out)
+    streams.write(f"{folder}: serve it with any web server, for example: python3 -m http.server -d {folder}\n")
 
 
 def _ask(
