@@ -83,11 +83,17 @@ def _experts(ffn: MoE, cut: Cut, count: Number, tag: str) -> list[Op]:
     up = width * (2.0 if ffn.gated else 1.0)
     inner = ffn.latent or cut.model.hidden
     beside = pairs * (up + width + 4.0 * inner) * cut.activation_size
+    routed = num.where(cut.layout.attention_dp > 1, pairs, tokens * topk)
     layer = {"pairs": pairs, "distinct": touched, "hidden": float(inner), "up": up, "inter": width, "beside": beside}
+    layer["routed"] = routed
 
     def shape(side: str) -> dict[str, Number]:
         return {**layer, "share": (up if side == "up" else width) / (up + width)}
 
+    if not ffn.topk:  # experts that no token chooses are only held
+        weights = float(ffn.expert_params(cut.model.hidden) - ffn.expert_other_params) / width_ranks
+        idle = f.grouped_weight_bytes(held, weights, 1.0, cut.weight_size("expert"))
+        return [Op(name=f"experts_up{tag}", kind="grouped_gemm", part="experts", count=count, resident_bytes=idle)]
     operators = [
         expert_gemm(cut, f"experts_up{tag}", f"experts_up{tag}", count, pairs, touched, held, up, inner, shape("up")),
         elementwise(

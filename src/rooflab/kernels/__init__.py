@@ -156,7 +156,7 @@ def _experts(op: Op, machine: Machine, p: experts.Parameters) -> Parts:
     s, weight = op.shape, _size(op)
     activation = 2.0 if FORMATS[op.format].rate == "bf16" else weight
     load = load_of(op)
-    whole = experts.seconds(load, s["hidden"], s["up"], s["inter"], activation, weight, machine, p)
+    whole = experts.seconds(load, s["hidden"], s["up"], s["inter"], activation, weight, machine, p, s.get("routed"))
     beside = s.get("beside", 0.0) / machine.bandwidth
     time = total(whole)
     share = s["share"] * num.maximum(1.0 - beside / time, 0.0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import random
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -30,6 +33,8 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the bandwidth at which tokens are gathered and scattered."""
     rows: Number
     """Rows, in units of 64, at which a tile reaches half its rate."""
+    fill: Number = 0.0
+    """Seconds to start a wave of tiles."""
 
 
 PRIORS: dict[str, tuple[float, float]] = {
@@ -38,6 +43,7 @@ PRIORS: dict[str, tuple[float, float]] = {
     "memory": (0.85, 0.12),
     "permute": (0.3, 0.6),
     "rows": (0.5, 0.5),
+    "fill": (1.0e-6, 1.0),
 }
 
 
@@ -58,29 +64,43 @@ def even_load(pairs: Number, distinct: Number) -> Load:
     return Load(pairs, distinct, tuple(distinct * num.ceil(mean / rows) for rows in TILE_ROWS))
 
 
-def skewed_shares(experts: int, exponent: float, tokens: float) -> list[float]:
-    """Share of all pairs of each expert, largest first: quantiles of a truncated power law on [1, 0.8 tokens]."""
-    top = max(LARGEST_SHARE * tokens, 1.0 + 1e-9)
+def skewed_range(tokens: float, experts: int, topk: float) -> tuple[float, float]:
+    """Ends of the power law from which relative popularity is drawn: wide where tokens are many, else for a few hits."""
+    return (1.0, max(LARGEST_SHARE * tokens, 1.0 + 1e-9)) if tokens * topk > experts else (0.01, 2.0)
+
+
+def skewed_counts(tokens: float, experts: int, topk: float, exponent: float) -> list[float]:
+    """Pairs of each expert, most popular first: quantiles of a truncated power law, rounded to whole pairs that add up."""
+    low, high = skewed_range(tokens, experts, topk)
     power = 1.0 - exponent
-    draws = [(1.0 - (e + 0.5) / experts) for e in range(experts)]
-    values = [(1.0 + u * (top**power - 1.0)) ** (1.0 / power) for u in draws]
-    whole = 0.0
-    for value in values:
-        whole = whole + value
-    return [value / whole for value in values]
+    start, span = low**power, high**power - low**power
+    values = [(start + (1.0 - (e + 0.5) / experts) * span) ** (1.0 / power) for e in range(experts)]
+    whole, pairs = math.fsum(values), round(tokens * topk)
+    counts = [float(round(value / whole * pairs)) for value in values]
+    missing = round(pairs - math.fsum(counts))
+    if missing >= 0:
+        return [count + missing // experts + (e < missing % experts) for e, count in enumerate(counts)]
+    used = len([count for count in counts if count > 0])
+    return [count - (used + missing <= e < used) for e, count in enumerate(counts)]
+
+
+@lru_cache(maxsize=64)
+def shuffled(experts: int) -> tuple[int, ...]:
+    """A fixed order that has nothing to do with popularity: which expert sits where."""
+    order = list(range(experts))
+    random.Random(experts).shuffle(order)
+    return tuple(order)
 
 
 def skewed_load(tokens: float, experts: int, topk: float, ranks: int, exponent: float) -> Load:
-    """The heaviest rank's load under a power law of popularity; it holds the top expert and every ranks-th after."""
-    own = skewed_shares(experts, exponent, tokens)[::ranks]
-    loads = [min(tokens * topk * share, tokens) for share in own]
-    pairs = distinct = 0.0
-    tiles = [0.0] * len(TILE_ROWS)
-    for load in loads:
-        pairs, distinct = pairs + load, distinct + min(load, 1.0)
-        for index, rows in enumerate(TILE_ROWS):
-            tiles[index] += num.ceil(load / rows)
-    return Load(pairs, distinct, tuple(tiles))
+    """The heaviest rank's load where popularity follows a power law and experts are placed regardless of it."""
+    counts = skewed_counts(tokens, experts, topk, exponent)
+    size = experts // ranks
+    placed = [counts[e] for e in shuffled(experts)]
+    groups = [placed[start : start + size] for start in range(0, size * ranks, size)]
+    own = max(groups, key=math.fsum)
+    tiles = tuple(math.fsum(num.ceil(load / rows) for load in own) for rows in TILE_ROWS)
+    return Load(math.fsum(own), float(len([load for load in own if load > 0])), tiles)
 
 
 def seconds(
@@ -92,8 +112,11 @@ def seconds(
     weight: float,
     machine: Machine,
     p: Parameters,
+    routed: Number | None = None,
 ) -> Parts:
-    """Time of hidden → `up` (gate included) → activation → `inter` → hidden for a load, permutation of tokens included.
+    """Time of hidden → `up` (gate included) → activation → `inter` → hidden for a load.
+
+    Permutation runs over `routed` pairs: all that the rank's tokens have, whichever rank their experts are on.
 
     Counts: weights of the experts used, idle rows of their tiles, idle units of few waves, activations in and out.
     Source: docs/accuracy.md, routed experts.
@@ -107,8 +130,10 @@ def seconds(
         first = num.where(first <= FEW_WAVES, num.ceil(first), first)
         second = num.where(second <= FEW_WAVES, num.ceil(second), second)
         time = (first * hidden + second * inter) * (2.0 * rows * COLUMNS * machine.units) / rate
+        time = time + (first + second) * p.fill
         compute = time if compute is None else num.minimum(compute, time)
     moved = load.distinct * (up + inter) * hidden * weight
     moved = moved + load.pairs * (2.0 * hidden * activation + 2.0 * (up + inter) + 2.0 * hidden)
     compute, memory = soft_maximum(compute, moved / (machine.bandwidth * p.memory), SHARPNESS)
-    return compute, memory, p.launch + 4.0 * load.pairs * hidden / (machine.bandwidth * p.permute)
+    sorted_pairs = load.pairs if routed is None else routed
+    return compute, memory, p.launch + 4.0 * sorted_pairs * hidden / (machine.bandwidth * p.permute)

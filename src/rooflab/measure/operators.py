@@ -273,6 +273,7 @@ def _experts(rows: Frame, formats: list[str]) -> Rows:
     width = inter / ranks
     pairs, distinct = load["pairs"].to_numpy(), load["distinct"].to_numpy()
     shape = {column: load[column].to_numpy() for column in load}
+    shape["routed"] = (rows["num_tokens"] * rows["topk"]).to_numpy(float)
     op = Op(
         name="row",
         kind="grouped_gemm",
@@ -314,13 +315,21 @@ def skewed_loads(tokens: Array, count: int, topk: float, ranks: int, exponent: f
 
     whole, inverse = numpy.unique(tokens, return_inverse=True)
     power = 1.0 - exponent
-    top = numpy.maximum(experts.LARGEST_SHARE * whole, 1.0 + 1e-9)
+    ends = numpy.array([experts.skewed_range(float(t), count, topk) for t in whole]) ** power
     draws = 1.0 - (numpy.arange(count) + 0.5) / count
-    values = (1.0 + draws[None, :] * (top[:, None] ** power - 1.0)) ** (1.0 / power)
-    shares = (values / values.sum(axis=1, keepdims=True))[:, ::ranks]
-    loads = numpy.minimum(whole[:, None] * topk * shares, whole[:, None])
-    tiles = tuple(numpy.ceil(loads / size).sum(axis=1)[inverse] for size in experts.TILE_ROWS)
-    return experts.Load(loads.sum(axis=1)[inverse], numpy.minimum(loads, 1.0).sum(axis=1)[inverse], tiles)
+    values = (ends[:, :1] + draws[None, :] * (ends[:, 1:] - ends[:, :1])) ** (1.0 / power)
+    pairs = numpy.round(whole * topk)[:, None]
+    loads = numpy.round(values / values.sum(axis=1, keepdims=True) * pairs)
+    missing = pairs - loads.sum(axis=1, keepdims=True)
+    rank = numpy.arange(count)[None, :]
+    used = (loads > 0).sum(axis=1, keepdims=True)
+    loads = loads + numpy.where(missing >= 0, missing // count + (rank < missing % count), 0.0)
+    loads = loads - ((missing < 0) & (used + missing <= rank) & (rank < used))
+    size = count // ranks
+    placed = loads[:, list(experts.shuffled(count))][:, : size * ranks].reshape(len(whole), ranks, size)
+    own = placed[numpy.arange(len(whole)), placed.sum(axis=2).argmax(axis=1)]
+    tiles = tuple(numpy.ceil(own / rows).sum(axis=1)[inverse] for rows in experts.TILE_ROWS)
+    return experts.Load(own.sum(axis=1)[inverse], (own > 0).sum(axis=1).astype(float)[inverse], tiles)
 
 
 def _linear_mixer(rows: Frame, channels: Callable[[Frame], Array], heads: tuple[str, str, str]) -> Rows:
