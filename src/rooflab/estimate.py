@@ -180,7 +180,8 @@ def breakpoints(model: Model) -> list[float]:
     for block in model.blocks:
         mixer = block.mixer
         if isinstance(mixer, (Attention, LatentAttention)):
-            points |= {float(x) for x in (mixer.window, mixer.indexer.topk if mixer.indexer else 0) if x}
+            chosen = mixer.indexer.topk * (getattr(mixer, "compression", 0) or 1) if mixer.indexer else 0
+            points |= {float(x) for x in (mixer.window, chosen) if x}
     return sorted(points)
 
 

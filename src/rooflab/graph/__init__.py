@@ -11,14 +11,15 @@ from typing import Any
 import msgspec
 
 from rooflab import num
+from rooflab.graph import recurrences as _recurrences  # noqa: F401  registers its operators
 from rooflab.graph.build import collective, elementwise, gemm, is_one, vectors
 from rooflab.graph.coarse import linear_params, published_operators, total_weight_bytes, weights_operators
-from rooflab.graph.cut import Cut, cut
+from rooflab.graph.cut import Cut, cache_width, cut, kept
 from rooflab.graph.feedforward import ffn_operators
 from rooflab.graph.formulas import cache_bytes
-from rooflab.graph.mixers import mixer_operators
-from rooflab.graph.stages import TITLES, attention_stages, ffn_stages
-from rooflab.model import Attention, Block, Dense, Model, MoE
+from rooflab.graph.mixers import compressed, mixer_operators
+from rooflab.graph.stages import TITLES, attention_stages, ffn_stages, has_stages, norm_stage
+from rooflab.model import Attention, Block, Dense, LatentAttention, Model, MoE
 from rooflab.work import Layout, Op, Precision, Step, size_of
 
 __all__ = [
@@ -75,16 +76,25 @@ def operators(
     return result
 
 
-def _grouped(blocks: tuple[Block, ...], part: str) -> list[tuple[Any, int, int]]:
-    """Distinct mixers (or feed-forwards) with the layers that have them and how many of those are in parallel blocks."""
+def _grouped(blocks: tuple[Block, ...], part: str) -> list[tuple[Any, int, int, float]]:
+    """Distinct mixers (or feed-forwards): their layers, how many of those are in parallel blocks, and the share of the
+    layers that keep weights of their own."""
     counts: dict[Any, list[int]] = {}
     for block in blocks:
         kind = getattr(block, part)
         if kind is not None:
-            entry = counts.setdefault(kind, [0, 0])
+            entry = counts.setdefault(kind, [0, 0, 0])
             entry[0] += block.count
             entry[1] += block.count if block.parallel else 0
-    return [(kind, layers, parallel) for kind, (layers, parallel) in counts.items()]
+            entry[2] += kept(block)
+    return [(kind, layers, parallel, own / layers) for kind, (layers, parallel, own) in counts.items()]
+
+
+def _held_once(ops: list[Op], share: float) -> list[Op]:
+    """The same operators where only a share of the layers keeps weights and the rest use them again."""
+    if share == 1.0:
+        return ops
+    return [msgspec.structs.replace(op, resident_bytes=op.resident_bytes * share) for op in ops]
 
 
 def _tags(kinds: list[Any]) -> list[str]:
@@ -110,12 +120,14 @@ def _mixers(share: Cut, stages: bool, causal: str) -> list[Op]:
     """Token mixers of all layers and the all-reduce of their outputs."""
     groups = _grouped(share.model.blocks, "mixer")
     result: list[Op] = []
-    for (mixer, layers, parallel), tag in zip(groups, _tags([g[0] for g in groups]), strict=True):
+    for (mixer, layers, parallel, own), tag in zip(groups, _tags([g[0] for g in groups]), strict=True):
         count = float(layers)
-        if stages and isinstance(mixer, Attention):
-            result += attention_stages(mixer, share, count, tag, causal)
+        if stages and has_stages(mixer):
+            result += _held_once(attention_stages(mixer, share, count, tag, causal), own)
             continue
-        result += mixer_operators(mixer, share, count, tag)
+        if stages:
+            result.append(norm_stage(share, "S1", count, tag))
+        result += _held_once(mixer_operators(mixer, share, count, tag), own)
         if layers > parallel and not is_one(share.layout.tp):
             message = vectors(share, share.tokens, share.model.hidden)
             name = f"all_reduce_attention{tag}"
@@ -127,11 +139,13 @@ def _feed_forwards(share: Cut, stages: bool) -> list[Op]:
     """Feed-forwards of all layers, their collectives included."""
     groups = _grouped(share.model.blocks, "ffn")
     result: list[Op] = []
-    for (ffn, layers, _parallel), tag in zip(groups, _tags([g[0] for g in groups]), strict=True):
+    for (ffn, layers, _parallel, own), tag in zip(groups, _tags([g[0] for g in groups]), strict=True):
         if stages and isinstance(ffn, Dense):
-            result += ffn_stages(ffn, share, float(layers), tag)
-        else:
-            result += ffn_operators(ffn, share, float(layers), tag)
+            result += _held_once(ffn_stages(ffn, share, float(layers), tag), own)
+            continue
+        if stages:
+            result.append(norm_stage(share, "F1", float(layers), tag))
+        result += _held_once(ffn_operators(ffn, share, float(layers), tag), own)
     return result
 
 
@@ -153,13 +167,13 @@ def _rest_of_layers(share: Cut, stages: bool) -> list[Op]:
     model, hidden = share.model, share.model.hidden
     _, spread = share.expert_ranks()
     small: Number = 0.0
-    norms = 0
-    extra = 0
+    norms, extra, extra_kept = 0, 0, 0
     for block in model.blocks:
         parts = (block.mixer is not None) + (block.ffn is not None)
         norms += block.count * (1 if block.parallel else parts)
         extra += block.count * block.extra_matmul_params
-        small = small + block.count * _small_params(block, hidden, spread)
+        extra_kept += kept(block) * block.extra_matmul_params
+        small = small + kept(block) * _small_params(block, hidden, spread)
     small_bytes = small * share.activation_size / max(norms, 1)
     result: list[Op] = []
     if stages:
@@ -179,9 +193,8 @@ def _rest_of_layers(share: Cut, stages: bool) -> list[Op]:
         )
     if extra:
         width = extra / hidden / model.layers
-        result.append(
-            gemm(share, "layer_extra", "ffn", "extra", float(model.layers), share.tokens, width, hidden, "ffn")
-        )
+        ops = [gemm(share, "layer_extra", "ffn", "extra", float(model.layers), share.tokens, width, hidden, "ffn")]
+        result += _held_once(ops, extra_kept / extra)
     if not is_one(share.layout.pp):
         message = vectors(share, share.tokens, hidden)
         sends = num.maximum(share.layout.pp - 1.0, 0.0)
@@ -274,15 +287,18 @@ def cached_blocks(
             continue
         own: Number = float(mixer.kv_elements())
         if isinstance(mixer, Attention) and own:
-            own = share.kv_heads(mixer) * (mixer.head_dim + mixer.value_dim)
-        window = getattr(mixer, "window", 0)
-        tokens = num.ceil_div(num.minimum(context, float(window)) if window else context, layout.cp)
+            own = share.kv_heads(mixer) * cache_width(mixer)
+        window, older = getattr(mixer, "window", 0), None
+        tokens = num.minimum(context, float(window)) if window else context
+        if isinstance(mixer, (Attention, LatentAttention)):
+            older = compressed(context, mixer)
+        tokens = num.ceil_div(tokens if older is None else tokens + older, layout.cp)
         shape = {"layers": float(block.count), "sequences": share.decode_sequences}
         if mixer.kv_elements():
             cached.append(Cached(what="kv", tokens=tokens, elements=own, size=share.kv_size, **shape))
         if mixer.index_elements():
             index = float(mixer.index_elements())
-            whole = num.ceil_div(context, layout.cp)
+            whole = num.ceil_div(context if older is None else older, layout.cp)
             cached.append(Cached(what="index", tokens=whole, elements=index, size=index_size, **shape))
     return cached
 

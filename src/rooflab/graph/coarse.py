@@ -6,7 +6,7 @@ from typing import Any
 
 from rooflab.graph import formulas as f
 from rooflab.graph.build import collective, is_one
-from rooflab.graph.cut import Cut
+from rooflab.graph.cut import Cut, kept
 from rooflab.model import Attention, Dense, Model, MoE
 from rooflab.work import Op, Precision, Reason
 
@@ -48,7 +48,7 @@ def total_weight_bytes(model: Model, precision: Precision) -> float:
             layer += matmul * precision.weight_size(precision.attention)
             layer += (block.mixer.params(model.hidden) - matmul) * small
         layer += _ffn_bytes(block.ffn, model.hidden, precision, small)
-        total += block.count * layer
+        total += kept(block) * layer
     return float(total)
 
 

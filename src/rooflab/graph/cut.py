@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rooflab import num
-from rooflab.model import Attention, Model
+from rooflab.model import Attention, Block, Model
 from rooflab.work import Layout, Precision, Step, size_of
 
 Number = Any
@@ -90,6 +90,16 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
         if self.layout.ep_mode == "dedicated":
             return self.ffn_ranks(), self.layout.ep
         return self.ffn_ranks() * self.layout.attention_dp / self.layout.ep, self.layout.ep
+
+
+def kept(block: Block) -> int:
+    """Sets of weights kept for a block's layers: one each, or fewer where layers share them."""
+    return block.count if block.stored is None else block.stored
+
+
+def cache_width(mixer: Attention) -> int:
+    """Cache elements of one KV head and token: key and value, or one vector that is both."""
+    return mixer.head_dim + (0 if mixer.one_cache else mixer.value_dim)
 
 
 def local_tokens(tokens: Number, cp: Number) -> Number:

@@ -109,6 +109,16 @@ def windowed_pairs(new: Number, cached: Number, window: Number) -> Number:
     )
 
 
+def compressed_pairs(near: Number, far: Number, ratio: Number) -> Number:
+    """Query–entry pairs where older tokens are cached as one entry for every `ratio`, beside the window's own keys.
+
+    Counts: `near` pairs with plain keys, and one for every `ratio` of the `far` pairs with tokens seen through entries.
+    Source: requirement A-017 with a compressed cache.
+    Holds: an upper bound by less than one entry a query, since an entry exists only once its tokens are complete.
+    """
+    return 1.0 * near + far / ratio
+
+
 def attention_flop(pairs: Number, heads: Number, head_dim: Number, value_dim: Number) -> Number:
     """FLOP of scores and of the weighted sum: 2 × head_dim + 2 × value_dim per visible pair and head.
 

@@ -8,9 +8,9 @@ from typing import Any
 from rooflab import num
 from rooflab.graph import formulas as f
 from rooflab.graph.build import collective, elementwise, gemm, head_gemm, is_one
-from rooflab.graph.cut import Cut, local_tokens
-from rooflab.model import Attention, Indexer, LatentAttention, Recurrent
-from rooflab.work import FORMATS, Op, Reason
+from rooflab.graph.cut import Cut, cache_width, local_tokens
+from rooflab.model import Attention, Indexer, LatentAttention
+from rooflab.work import Op, Reason
 
 Number = Any
 PROJECTIONS = "attention projections"
@@ -23,20 +23,35 @@ def mixer_operators(mixer: object, cut: Cut, count: Number, tag: str) -> list[Op
 
 
 def visible_keys(context: Number, mixer: Attention | LatentAttention) -> Number:
-    """Keys one decode query attends to: the context, at most the window, at most the indexer's selection."""
+    """Cache entries one decode query attends to: the context, at most the window, at most the indexer's selection.
+
+    Where older tokens are compressed, their entries come beside the window's own, and the indexer selects among them.
+    """
     keys = num.minimum(context, float(mixer.window)) if mixer.window else context
+    older = compressed(context, mixer)
+    chosen = keys if older is None else older
     if mixer.indexer:
-        keys = num.minimum(keys, float(mixer.indexer.topk))
-    return keys
+        chosen = num.minimum(chosen, float(mixer.indexer.topk))
+    return chosen if older is None else keys + chosen
+
+
+def compressed(tokens: Number, mixer: Attention | LatentAttention) -> Number | None:
+    """Entries that stand for `tokens` tokens in a compressed cache, None where the mixer compresses nothing."""
+    ratio = getattr(mixer, "compression", 0)
+    return num.floor(tokens / float(ratio)) if ratio else None
 
 
 def prefill_pairs(cut: Cut, mixer: Attention | LatentAttention) -> tuple[Number, Reason]:
     """Visible query–key pairs of one whole prefill sequence, and the formula that gave them."""
     new, cached = cut.step.prefill_tokens, cut.step.prefill_context
-    limits = [float(x) for x in (mixer.window, mixer.indexer.topk if mixer.indexer else 0) if x]
-    if limits:
-        arguments: tuple[Number, ...] = (new, cached, min(limits))
-        return f.windowed_pairs(*arguments), Reason("pairs", f.windowed_pairs, arguments)
+    ratio, topk = float(getattr(mixer, "compression", 0)), mixer.indexer.topk if mixer.indexer else 0
+    if ratio:
+        near = f.windowed_pairs(new, cached, float(mixer.window))
+        far = f.windowed_pairs(new, cached, topk * ratio) if topk else f.causal_pairs(new, cached)
+        return f.compressed_pairs(near, far, ratio), Reason("pairs", f.compressed_pairs, (near, far, ratio))
+    limit = narrowest(mixer)
+    if limit:
+        return f.windowed_pairs(new, cached, limit), Reason("pairs", f.windowed_pairs, (new, cached, limit))
     return f.causal_pairs(new, cached), Reason("pairs", f.causal_pairs, (new, cached))
 
 
@@ -103,7 +118,9 @@ def prefill_shape(cut: Cut, kv_heads: Number, window: float = 0.0) -> dict[str, 
 
 
 def narrowest(mixer: Attention | LatentAttention) -> float:
-    """Most keys a query may see, 0 for no limit."""
+    """Most plain keys a query may see, 0 for no limit."""
+    if getattr(mixer, "compression", 0):
+        return float(mixer.window)
     limits = [float(x) for x in (mixer.window, mixer.indexer.topk if mixer.indexer else 0) if x]
     return min(limits) if limits else 0.0
 
@@ -125,8 +142,11 @@ def append(cut: Cut, name: str, stage: str, count: Number, width: Number, elemen
     )
 
 
-def _index_operators(indexer: Indexer, cut: Cut, count: Number, tag: str) -> list[Op]:
-    """Projections and scores of a sparse-attention indexer; its weights and keys are held whole by every rank."""
+def _index_operators(indexer: Indexer, cut: Cut, count: Number, tag: str, ratio: int = 0) -> list[Op]:
+    """Projections and scores of a sparse-attention indexer; its weights and keys are held whole by every rank.
+
+    With `ratio`, one index key stands for so many tokens.
+    """
     if not indexer.owns_keys:
         return []
     hidden = cut.model.hidden
@@ -134,7 +154,7 @@ def _index_operators(indexer: Indexer, cut: Cut, count: Number, tag: str) -> lis
     operators = [
         gemm(cut, f"index_projection{tag}", PROJECTIONS, "index", count, cut.tokens, width, hidden, "attention")
     ]
-    for phase, pairs, tokens, sequences, keys in _phases(cut):
+    for phase, pairs, tokens, sequences, keys in _phases(cut, float(ratio or 1)):
         operators.append(
             attend(
                 cut,
@@ -157,17 +177,17 @@ def _index_operators(indexer: Indexer, cut: Cut, count: Number, tag: str) -> lis
     return operators
 
 
-def _phases(cut: Cut) -> list[tuple[str, Number, Number, Number, Number]]:
-    """(phase, pairs, query tokens, sequences, cache entries) per device without any window."""
+def _phases(cut: Cut, ratio: float = 1.0) -> list[tuple[str, Number, Number, Number, Number]]:
+    """(phase, pairs, query tokens, sequences, cache entries) per device without any window, one entry per `ratio` tokens."""
     phases: list[tuple[str, Number, Number, Number, Number]] = []
     step = cut.step
     if step.has_prefill:
-        whole = f.causal_pairs(step.prefill_tokens, step.prefill_context)
-        keys = step.prefill_context + step.prefill_tokens
+        whole = f.causal_pairs(step.prefill_tokens, step.prefill_context) / ratio
+        keys = (step.prefill_context + step.prefill_tokens) / ratio
         tokens = cut.prefill_sequences * cut.prefill_tokens
         phases.append(("prefill", cut.prefill_sequences * whole / cut.layout.cp, tokens, cut.prefill_sequences, keys))
     if step.has_decode:
-        local = cut.decode_tokens_local
+        local = cut.decode_tokens_local / ratio
         phases.append(("decode", cut.decode_sequences * local, cut.decode_sequences, cut.decode_sequences, local))
     return phases
 
@@ -195,16 +215,24 @@ def _(mixer: Attention, cut: Cut, count: Number, tag: str) -> list[Op]:
     else:
         qkv = q_width + kv_width
         operators.append(gemm(cut, f"qkv{tag}", PROJECTIONS, f"qkv{tag}", count, cut.tokens, qkv, width, "attention"))
-    cached = kv_heads * (mixer.head_dim + mixer.value_dim)
+    cached = kv_heads * cache_width(mixer)
+    written = cached * (1.0 + 1.0 / mixer.compression) if mixer.compression else cached
     rotary = heads * mixer.head_dim + (kv_heads * mixer.head_dim if owns else 0)
     operators.append(
-        append(cut, f"rope_append{tag}", f"append{tag}", count, rotary, cached if owns else 0.0, cut.kv_size)
+        append(cut, f"rope_append{tag}", f"append{tag}", count, rotary, written if owns else 0.0, cut.kv_size)
     )
     if mixer.indexer:
-        operators += _index_operators(mixer.indexer, cut, count, tag)
+        operators += _index_operators(mixer.indexer, cut, count, tag, mixer.compression)
     if not mixer.cross:
         operators += _softmax_attention(mixer, cut, count, tag, heads, cached)
     out_width = heads * mixer.value_dim
+    if mixer.output_rank:
+        groups, rank = mixer.output_groups / tp, mixer.output_rank
+        held = f.grouped_weight_bytes(groups, rank, out_width / groups, cut.weight_size("attention"))
+        operators.append(
+            head_gemm(cut, f"o_down{tag}", f"o{tag}", count, groups, cut.tokens, rank, out_width / groups, held)
+        )
+        out_width = groups * rank
     operators.append(
         gemm(cut, f"o_proj{tag}", PROJECTIONS, f"o{tag}", count, cut.tokens, hidden, out_width, "attention")
     )
@@ -221,7 +249,9 @@ def _softmax_attention(mixer: Attention, cut: Cut, count: Number, tag: str, head
         pairs, why = prefill_pairs(cut, mixer)
         keys: Number = step.prefill_context + step.prefill_tokens
         if mixer.window:
+            older = compressed(keys, mixer)
             keys = num.minimum(keys, step.prefill_tokens + float(mixer.window))
+            keys = keys if older is None else keys + older
         operators.append(
             attend(
                 cut,
@@ -406,83 +436,3 @@ def _latent_decode(
         *merge(cut, count, tag, heads, mixer.kv_rank),
         head_gemm(cut, f"absorb_v{tag}", stage, count, heads, rows, mixer.value_dim, mixer.kv_rank, 0.0),
     ]
-
-
-@mixer_operators.register
-def _(mixer: Recurrent, cut: Cut, count: Number, tag: str) -> list[Op]:
-    """Projections in, short convolution, recurrence (chunked in prefill, stepped in decode), projection out."""
-    hidden, tp = cut.model.hidden, cut.layout.tp
-    operators = [
-        gemm(cut, f"in_proj{tag}", PROJECTIONS, f"in{tag}", count, cut.tokens, mixer.in_width / tp, hidden, "attention")
-    ]
-    if mixer.inner_params:
-        inner = mixer.inner_params / hidden / tp
-        operators.append(
-            gemm(cut, f"inner_proj{tag}", PROJECTIONS, f"inner{tag}", count, cut.tokens, inner, hidden, "attention")
-        )
-    if mixer.conv_channels:
-        channels, kernel = mixer.conv_channels / tp, float(mixer.conv_kernel)
-        operators.append(
-            elementwise(
-                cut,
-                f"conv{tag}",
-                f"conv{tag}",
-                count,
-                cut.tokens,
-                channels,
-                2.0,
-                2.0 * kernel,
-                part="attention",
-                shape={"taps": kernel, "channels": channels, "tokens": cut.tokens, "sequences": cut.rows},
-            )
-        )
-    operators += _recurrence(mixer, cut, count, tag)
-    out = mixer.out_width / tp
-    operators.append(gemm(cut, f"o_proj{tag}", PROJECTIONS, f"o{tag}", count, cut.tokens, hidden, out, "attention"))
-    return operators
-
-
-def _recurrence(mixer: Recurrent, cut: Cut, count: Number, tag: str) -> list[Op]:
-    """The state update: matrix work in chunks for prompts, a pass over the state for each new token."""
-    heads = mixer.heads / cut.layout.tp
-    state = heads * mixer.key_dim * mixer.value_dim
-    kept = mixer.state_elements() / cut.layout.tp
-    width = heads * (2.0 * mixer.key_dim + 2.0 * mixer.value_dim)
-    operators: list[Op] = []
-    phases = []
-    if cut.step.has_prefill:
-        tokens = cut.prefill_sequences * cut.prefill_tokens
-        chunked = (tokens, heads, float(mixer.chunk), mixer.key_dim, mixer.value_dim)
-        phases.append(("prefill", tokens, cut.prefill_sequences, Reason("flop", f.chunked_recurrence_flop, chunked)))
-    if cut.step.has_decode:
-        rows = cut.decode_sequences
-        phases.append(("decode", rows, rows, Reason("flop", f.recurrence_flop, (rows, state, mixer.state_flop))))
-    for phase, tokens, sequences, why in phases:
-        moved = (sequences, 2.0, kept, cut.state_size)
-        operators.append(
-            Op(
-                name=f"recurrence_{phase}{tag}",
-                kind="recurrence",
-                part="attention",
-                stage=f"recurrence{tag}",
-                count=count,
-                dtype=FORMATS[cut.precision.activation].rate if phase == "prefill" else "vector",
-                flop=why.formula(*why.arguments),
-                activation_bytes=f.elementwise_bytes(tokens, width, 1.0, cut.activation_size),
-                kv_bytes=f.cache_bytes(*moved),
-                format=cut.precision.state,
-                shape={
-                    "sequences": sequences,
-                    "heads": heads,
-                    "key_dim": mixer.key_dim,
-                    "value_dim": mixer.value_dim,
-                    **({"tokens": tokens} if phase == "prefill" else {}),
-                },
-                why=(
-                    why,
-                    Reason("activation_bytes", f.elementwise_bytes, (tokens, width, 1.0, cut.activation_size)),
-                    Reason("kv_bytes", f.cache_bytes, moved),
-                ),
-            )
-        )
-    return operators

@@ -67,6 +67,20 @@ def _seen(cut: Cut, mixer: Attention, causal: str) -> tuple[Number, Number, Numb
     return pairs, reads, 1.0
 
 
+def has_stages(mixer: object) -> bool:
+    """Whether a mixer is the attention of the sharded model; others keep their kernels (D-905: no silent approximation)."""
+    if not isinstance(mixer, Attention):
+        return False
+    other = mixer.query_rank or mixer.output_rank or mixer.input_width or mixer.indexer or mixer.compression
+    return not (other or mixer.keys_are_values or mixer.one_cache or mixer.cross)
+
+
+def norm_stage(cut: Cut, name: str, count: Number, tag: str) -> Op:
+    """S1 or F1: the norm before a mixer or a feed-forward."""
+    names = f"{name}{tag}"
+    return elementwise(cut, names, names, count, cut.tokens, cut.model.hidden, 2.0, 4.0, dtype="bf16")
+
+
 def attention_stages(mixer: Attention, cut: Cut, count: Number, tag: str, causal: str) -> list[Op]:
     """S1–S10, C1–C3 of one softmax-attention layer on one device."""
     hidden, layout, tokens = cut.model.hidden, cut.layout, cut.tokens
@@ -79,7 +93,7 @@ def attention_stages(mixer: Attention, cut: Cut, count: Number, tag: str, causal
 
     query = heads * mixer.head_dim * (2 if mixer.gate else 1)
     operators = [
-        elementwise(cut, *stage("S1"), count, tokens, hidden, 2.0, 4.0, dtype="bf16"),
+        norm_stage(cut, "S1", count, tag),
         _project(cut, stage("S2"), count, query, hidden),
     ]
     if owns:
@@ -198,7 +212,7 @@ def _merge(cut: Cut, count: Number, tag: str, heads: Number, value_dim: Number) 
 def ffn_stages(ffn: Dense, cut: Cut, count: Number, tag: str) -> list[Op]:
     """F1–F5 and CF1 of one dense feed-forward on one device."""
     hidden, tokens, width = cut.model.hidden, cut.ffn_tokens(), ffn.width / cut.ffn_ranks()
-    operators = [elementwise(cut, f"F1{tag}", f"F1{tag}", count, cut.tokens, hidden, 2.0, 4.0, dtype="bf16")]
+    operators = [norm_stage(cut, "F1", count, tag)]
     for name in ("F2", "F3") if ffn.gated else ("F3",):
         operators.append(gemm(cut, f"{name}{tag}", "ffn", f"{name}{tag}", count, tokens, width, hidden, "ffn"))
     passes = 3.0 if ffn.gated else 2.0
