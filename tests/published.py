@@ -23,7 +23,9 @@ def catalog_index() -> dict[str, dict]:
 
 def paths() -> dict[str, Path]:
     """Config file of every row of the truth table: the catalog's, else a copy beside the tests."""
-    named = {entry["id"].replace("/", "__", 1) + ".json": CATALOG / f"{name}.json" for name, entry in catalog_index().items()}
+    named = {
+        entry["id"].replace("/", "__", 1) + ".json": CATALOG / f"{name}.json" for name, entry in catalog_index().items()
+    }
     return {row["file"]: named.get(row["file"], CONFIGS / row["file"]) for row in rows()}
 
 

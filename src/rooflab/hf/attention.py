@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rooflab.hf.families import Facts, Switch
-from rooflab.hf.keys import Keys, shown
+from rooflab.hf.keys import Keys
 from rooflab.model import Attention, Indexer, LatentAttention
-from rooflab.units import InputError
+from rooflab.units import InputError, shown
 
 HIDDEN = ("hidden_size", "n_embd", "n_embed", "d_model", "dim", "model_dim", "embedding_dim")
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")

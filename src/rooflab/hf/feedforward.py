@@ -65,12 +65,17 @@ def experts_of(k: Keys) -> int:
     return k.count(*EXPERTS, limit="experts", default=0, low=0)
 
 
+def check_choice(k: Keys, topk: int, experts: int) -> None:
+    """Refuse a token that would pass more experts than there are."""
+    if topk > experts:
+        raise InputError(f"{k.name('num_experts_per_tok')} = {topk} exceeds the {experts} experts; correct the config")
+
+
 def moe(k: Keys, facts: Facts, hidden: int) -> MoE:
     """Routed experts with their shared part."""
     experts = k.count(*EXPERTS, limit="experts")
     topk = k.count(*TOPK, limit="experts")
-    if topk > experts:
-        raise InputError(f"{k.name('num_experts_per_tok')} = {topk} exceeds the {experts} experts; correct the config")
+    check_choice(k, topk, experts)
     width = k.count(*facts.expert_width)
     shared = shared_width(k, width)
     router = experts if switch(k, facts.router_bias) else 0
@@ -94,7 +99,7 @@ def shared_width(k: Keys, expert_width: int) -> int:
     """Summed width of the shared experts."""
     count = k.count(*SHARED_COUNT, limit="experts", default=0, low=0)
     width = k.count(*SHARED_WIDTH, default=0, low=0)
-    if k.has(*SHARED_COUNT) and not count:
+    if (k.has(*SHARED_COUNT) and not count) or (k.has(*SHARED_WIDTH) and not width):
         return 0
     return max(count, 1) * width if width else count * expert_width
 
@@ -111,7 +116,7 @@ def sparse_layers(k: Keys, layers: int) -> list[bool]:
         return [i in on for i in range(layers)]
     if k.has("moe_layers_enum"):
         return listed(k, layers)
-    if isinstance(k.data.get("moe_layer_freq"), list):
+    if isinstance(k.data.get("moe_layer_freq"), list) and k.data["moe_layer_freq"]:
         return [bool(x) for x in k.per_layer(layers, "moe_layer_freq")]
     first = k.count(
         "first_k_dense_replace", "num_dense_layers", "moe_layer_num_skipped", limit="layers", default=0, low=0
@@ -130,7 +135,7 @@ def sparse_layers(k: Keys, layers: int) -> list[bool]:
         else -1
     )
     end = layers - 1 if end < 0 else end
-    only_dense = set(k.list("mlp_only_layers"))
+    only_dense = {i for i in k.list("mlp_only_layers") if isinstance(i, int)}
     return [
         first <= i and start <= i <= end and i not in only_dense and step > 0 and (i + offset) % step == 0
         for i in range(layers)

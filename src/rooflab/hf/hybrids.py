@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from rooflab.hf.attention import HEADS, HIDDEN, indexer, kv_heads_of, norm_params, qk_norm_params, softmax, switch
 from rooflab.hf.decoder import Parts, block, decoder, layer_keys, outside, renamed, vocabulary
 from rooflab.hf.families import Facts
-from rooflab.hf.feedforward import dense, dense_width, experts_of, moe
+from rooflab.hf.feedforward import check_choice, dense, dense_width, experts_of, moe
 from rooflab.hf.keys import Keys
 from rooflab.hf.layers import FULL, Kind, kinds, layer_count
 from rooflab.hf.recurrent import recurrent
@@ -98,9 +98,11 @@ def _gemma4_layer(k: Keys, facts: Facts, hidden: int, kind: Kind, shares: bool) 
     if k.flag("enable_moe_block"):
         norms += 3
         experts = k.count("num_experts", limit="experts")
+        topk = k.count("top_k_experts", "num_experts_per_tok", limit="experts")
+        check_choice(k, topk, experts)
         ffn = MoE(
             experts=experts,
-            topk=k.count("top_k_experts", "num_experts_per_tok", limit="experts"),
+            topk=topk,
             width=k.count("moe_intermediate_size", "expert_intermediate_size"),
             shared_width=width,
             router_other_params=hidden + experts,
@@ -133,7 +135,9 @@ def gemma3n(k: Keys, facts: Facts) -> Parts:
     rank = k.count("laurel_rank", limit="hidden")
     value = k.find("intermediate_size")[1]
     widths = (
-        k.per_layer(layers, "intermediate_size") if isinstance(value, list) else [k.count("intermediate_size")] * layers
+        k.per_layer(layers, "intermediate_size")
+        if isinstance(value, list) and value
+        else [k.count("intermediate_size")] * layers
     )
     updates = inputs * hidden + inputs * inputs * inputs + inputs * inputs
     made = []
@@ -266,6 +270,7 @@ def jetmoe(k: Keys, facts: Facts) -> Parts:
     """JetMoE: query and output projections are experts too, as many heads active as experts chosen."""
     hidden = k.count(*HIDDEN, limit="hidden")
     experts, topk = k.count("num_local_experts", limit="experts"), k.count("num_experts_per_tok", limit="experts")
+    check_choice(k, topk, experts)
     kv_heads, dim = k.count("num_key_value_heads", limit="heads"), k.count("kv_channels", limit="head")
     parts = decoder(renamed(k, num_attention_heads=kv_heads * topk), facts)
     idle = MoE(experts=experts - topk, topk=0, width=kv_heads * dim, gated=False) if experts > topk else None
@@ -329,7 +334,10 @@ def zamba(k: Keys, facts: Facts) -> Parts:
     hidden, layers = k.count(*HIDDEN, limit="hidden"), layer_count(k)
     chosen = kinds(k, facts, layers)
     hybrid = sum(kind.name == "hybrid" for kind in chosen)  # int
-    plain = Block(count=1, mixer=recurrent(k, hidden), ffn=None, norm_params=hidden)
+    if k.model_type == "zamba2":
+        k = renamed(k, use_conv_bias=True, mamba_proj_bias=k.flag("add_bias_linear"))
+    mixer = recurrent(k, hidden)
+    plain = Block(count=1, mixer=mixer, ffn=None, norm_params=hidden)
     made = [replace(plain, extra_matmul_params=hidden * hidden) if kind.name == "hybrid" else plain for kind in chosen]
     if hybrid:
         made += _zamba_shared(k, hidden, hybrid)

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rooflab.units import InputError
+from rooflab.units import InputError, shown
 
 Data = dict[str, Any]
 
@@ -40,12 +40,6 @@ MISSING = _Missing()
 def class_defaults() -> dict[str, Data]:
     """What the reference configuration classes assume for keys a file leaves out, by model type."""
     return json.loads((Path(__file__).parent / "class_defaults.json").read_text(encoding="utf-8"))
-
-
-def shown(value: object) -> str:
-    """A value as a message shows it: short, whatever it is."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 class Keys:
@@ -95,7 +89,7 @@ class Keys:
     def refuse(self, names: tuple[str, ...], want: str) -> InputError:
         """The error for a missing key."""
         tried = " or ".join(self.name(name) for name in names)
-        kind = f" (model_type {self.model_type})" if self.model_type else ""
+        kind = f" (model_type {self.model_type[:60]})" if self.model_type else ""
         return InputError(
             f"the config does not say {want}: no key {tried}{kind}; add the key or use the original config.json"
         )

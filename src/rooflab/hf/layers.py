@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rooflab.hf.families import Facts
-from rooflab.hf.keys import Keys, shown
-from rooflab.units import InputError
+from rooflab.hf.keys import Keys
+from rooflab.units import InputError, shown
 
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_blocks")
 WINDOW = ("sliding_window", "sliding_window_size", "window_size", "attention_window_size")
@@ -137,7 +137,11 @@ def _windowed(k: Keys, facts: Facts, i: int) -> Kind:
         return sliding(k) if enabled else FULL
     if facts.window == "even":
         return FULL if i % 2 else sliding(k)
-    if facts.window == "pattern" and isinstance(pattern, str):
+    if facts.window == "pattern" and isinstance(pattern, str) and pattern:
+        if set(pattern) - set("LG"):
+            raise InputError(
+                f"{k.name('sliding_window_pattern')} = {shown(pattern)} must be of L and G; correct the config"
+            )
         return sliding(k) if pattern[i % len(pattern)] == "L" else FULL
     if facts.window == "pattern" and pattern:
         every = k.whole("sliding_window_pattern", pattern, "layers")

@@ -251,9 +251,15 @@ def _algorithm(text: object) -> str:
     raise InputError(f"the algorithm {str(text)[:40]!r} has no format here")
 
 
+def _inner(section: Section) -> Section:
+    """The part with the algorithm: some files wrap it once more."""
+    wrapped = section.get("quantization")
+    return wrapped if isinstance(wrapped, dict) else section
+
+
 def _modelopt(section: Section) -> Choice:
     """NVIDIA's section: one algorithm, config groups, or one algorithm a layer."""
-    inner = section.get("quantization") if isinstance(section.get("quantization"), dict) else section
+    inner = _inner(section)
     algorithm = inner.get("quant_algo") or section.get("quant_algo")
     layers = inner.get("quantized_layers")
     if isinstance(layers, dict) and layers:
@@ -283,7 +289,8 @@ def _compressed(section: Section) -> Choice:
     chosen: list[tuple[list[str], str]] = []
     for group in groups.values() if isinstance(groups, dict) else ():
         if isinstance(group, dict) and isinstance(group.get("weights"), dict):
-            targets = [each for each in group.get("targets") or ["Linear"] if isinstance(each, str)]
+            said = group.get("targets")
+            targets = [each for each in said if isinstance(each, str)] if isinstance(said, list) else ["Linear"]
             chosen.append((targets, _scheme(group["weights"], group.get("input_activations"))))
     if not chosen:
         raise InputError("no config_groups with weights")
@@ -317,8 +324,9 @@ def _scheme(weights: Section, activations: object) -> str:
 
 def _quark(section: Section) -> Choice:
     """AMD's section: one scheme for all weights."""
-    everything = section.get("global_quant_config")
-    weight = everything.get("weight") if isinstance(everything, dict) else None
+    found = section.get("global_quant_config")
+    everything: Section = found if isinstance(found, dict) else {}
+    weight = everything.get("weight")
     if not isinstance(weight, dict):
         raise InputError("no global_quant_config with weights")
     name = str(weight.get("dtype")).lower()
@@ -372,7 +380,7 @@ READERS: dict[str, Callable[[Section], Choice]] = {
 
 def _cache_format(section: Section) -> str:
     """Format of the KV cache where the section names one."""
-    inner = section.get("quantization") if isinstance(section.get("quantization"), dict) else section
+    inner = _inner(section)
     name = inner.get("kv_cache_quant_algo") or section.get("kv_cache_quant_algo")
     if isinstance(name, str):
         return {"FP8": "fp8", "NVFP4": "nvfp4", "INT8": "int8_weight"}.get(name.upper(), "")

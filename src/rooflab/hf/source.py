@@ -6,14 +6,14 @@ import json
 import re
 import tomllib
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rooflab.hf.keys import shown
 from rooflab.hf.text import read
 from rooflab.model import Model
-from rooflab.units import InputError, nearest
+from rooflab.units import InputError, nearest, shown
 
 CATALOG = Path(__file__).parent.parent / "catalog" / "models"
 LARGEST_FILE = 20_000_000
@@ -64,18 +64,16 @@ def _plain(name: str) -> str:
 
 def _path(text: str) -> Path | None:
     """The config file a path means, None when it is no path to anything."""
-    path = Path(text).expanduser()
     try:
-        if path.is_dir():
-            if not (path / "config.json").is_file():
-                raise InputError(
-                    f"the folder {shown(text)} has no config.json; give the folder of a model or the file itself"
-                )
-            return path / "config.json"
-        if path.exists():
-            return path
+        path = Path(text).expanduser()
+        folder, inside, there = path.is_dir(), (path / "config.json").is_file(), path.exists()
     except (OSError, ValueError, RuntimeError) as error:
-        raise InputError(f"model: {shown(text)} cannot be read: {error}") from error
+        why = getattr(error, "strerror", None) or str(error)[:120]
+        raise InputError(f"model: {shown(text)} cannot be read: {why}; check the path") from error
+    if folder and not inside:
+        raise InputError(f"the folder {shown(text)} has no config.json; give the folder of a model or the file itself")
+    if there:
+        return path / "config.json" if folder else path
     if text.endswith(".json") or text.startswith((".", "/", "~")) or "\\" in text:
         raise InputError(f"model: there is no file {shown(text)}; check the path")
     return None
@@ -126,10 +124,9 @@ def _from_hub(text: str) -> Model:
         raise InputError(
             f"model: {shown(text)} is not in the catalog; to fetch its config.json install rooflab[hub], or give a path to it"
         )
-    import huggingface_hub
-
+    client = import_module("huggingface_hub")
     try:
-        path = huggingface_hub.hf_hub_download(repo, "config.json", revision=revision or None)
+        path = client.hf_hub_download(repo, "config.json", revision=revision or None)
     except Exception as error:  # its client raises many kinds, also of the HTTP libraries below it
         raise InputError(_hub_message(text, error)) from error
     return read(read_json(Path(path)), repo, f"hub: {text}")

@@ -197,6 +197,8 @@ def mimo_v2(k: Keys, facts: Facts) -> Parts:
         k = renamed(k, hybrid_layer_pattern=[0 if i == 0 or (i + 1) % 6 == 0 else 1 for i in range(layers)])
     parts = decoder(k, facts)
     for i, layer in enumerate(parts.layers):
+        if not isinstance(layer.mixer, Attention):
+            continue
         key = "add_swa_attention_sink_bias" if layer.mixer.window else "add_full_attention_sink_bias"
         if k.flag(key, default=bool(layer.mixer.window)):
             mixer = replace(layer.mixer, other_params=layer.mixer.other_params + layer.mixer.heads)

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from rooflab.hf.attention import HIDDEN, norm_params
 from rooflab.hf.decoder import CONTEXT, Parts, merged
 from rooflab.hf.families import ALIASES, FAMILIES, Facts, facts_of
-from rooflab.hf.keys import Keys, shown
+from rooflab.hf.keys import Keys
 from rooflab.hf.quantization import quantization
 from rooflab.hf.special import BUILDERS
 from rooflab.hf.vision import vision_params
 from rooflab.model import Block, Model, MoE
-from rooflab.units import InputError
+from rooflab.units import InputError, shown
 
 TEXT_SECTIONS = (
     "text_config",
@@ -27,6 +27,16 @@ TEXT_SECTIONS = (
 )
 DTYPES = {"float32": "fp32", "float": "fp32", "fp32": "fp32", "float16": "fp16", "half": "fp16", "fp16": "fp16",
           "bfloat16": "bf16", "bf16": "bf16"}  # fmt: skip
+ENCODERS = (
+    " albert altclip beit bert camembert clip clip_vision_model convbert convnext data2vec-text deberta deberta-v2 deit dinov2 "
+    "dinov3_vit distilbert electra ernie esm eurobert funnel hubert ibert jina_embeddings_v3 layoutlm layoutlmv3 longformer luke "
+    "megatron-bert mobilebert modernbert mpnet nomic_bert roberta roformer sam siglip siglip2 siglip_vision_model splinter "
+    "squeezebert swin vit wav2vec2 wav2vec2-bert wavlm xlm-roberta xlm-roberta-xl xmod yolos "
+)
+ENCODER_DECODERS = (
+    " bart bigbird_pegasus blenderbot blenderbot-small florence2 fsmt led longt5 m2m_100 marian mbart moonshine mt5 mvp nllb-moe "
+    "pegasus plbart prophetnet seamless_m4t seamless_m4t_v2 speech_to_text switch_transformers t5 t5gemma umt5 whisper "
+)
 LARGEST = 10**15
 """Parameters above which a config is taken for damaged."""
 
@@ -72,14 +82,14 @@ def refuse_other_kinds(k: Keys) -> None:
         raise InputError(
             f"this is a diffusion pipeline's config ({shown(k.data.get('_class_name'))}), not a language model's"
         )
-    names = k.list("architectures")
-    if k.data.get("is_encoder_decoder") is True:
-        raise InputError(f"{who(k, names)} is an encoder-decoder; only decoder language models are estimated")
-
-
-def who(k: Keys, names: list[Any]) -> str:
-    """The architecture or model type for messages."""
-    return str(names[0])[:60] if names else str(k.data.get("model_type"))[:60]
+    names = [str(name)[:60] for name in k.list("architectures")]
+    kind = str(k.data.get("model_type", ""))[:60].lower()
+    who, word = names[0] if names else kind, f" {kind} "
+    if k.data.get("is_encoder_decoder") is True or word in ENCODER_DECODERS:
+        raise InputError(f"{who} is an encoder-decoder; only decoder language models are estimated")
+    masked = names and all(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in names)
+    if word in ENCODERS or (masked and k.data.get("is_decoder") is not True):
+        raise InputError(f"{who} is an encoder; only decoder language models are estimated")
 
 
 def text_section(outer: Keys) -> Keys:
@@ -92,7 +102,7 @@ def text_section(outer: Keys) -> Keys:
         if not inner.text("model_type"):
             inner.data = {**inner.data, "model_type": k.text("model_type")}
         k = inner
-    k.model_type = k.text("model_type").strip()
+    k.model_type = k.text("model_type").strip()[:100]
     return k
 
 
@@ -131,7 +141,7 @@ def guess(k: Keys) -> Facts:
     tied = "tie_word_embeddings" not in k.data
     bias = next(
         (key for key in ("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias", "use_bias") if key in k.data),
-        False,
+        "",
     )
     k.note(
         f"model_type {k.model_type or 'absent'!r} is not known: read from its keys, assuming {'RMS' if rms else 'layer'} norms, "
@@ -143,7 +153,7 @@ def guess(k: Keys) -> Facts:
     return Facts(
         norm="rms" if rms else "layer",
         gated=gated,
-        qkv_bias=bias,
+        qkv_bias=bias or False,
         ffn_bias="mlp_bias",
         tied=tied,
         qk_norm="head" if qk_norm else "",

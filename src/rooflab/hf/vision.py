@@ -11,8 +11,12 @@ from rooflab.units import InputError
 SECTIONS = ("vision_config", "visual", "vision_tower_config", "vit_config", "vision_cfg")
 OTHERS = ("audio_config", "speech_config", "audio_tower_config", "talker_config", "code2wav_config", "vae_config")
 AROUND = frozenset(
-    ["cohere2_vision", "gemma3", "gemma4", "glm4v", "glm4v_moe", "idefics3", "internvl", "internvl_chat", "kimi_k25", "llama4", "llava", "llava_next", "llava_next_video", "llava_onevision", "minimax_m3_vl", "mistral3", "mllama", "paligemma", "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe", "shieldgemma2", "smolvlm"]
-)
+    (
+        "cohere2_vision", "gemma3", "gemma4", "glm4v", "glm4v_moe", "idefics3", "internvl", "internvl_chat", "kimi_k25",
+        "llama4", "llava", "llava_next", "llava_next_video", "llava_onevision", "minimax_m3_vl", "mistral3", "mllama",
+        "paligemma", "qwen2_5_vl", "qwen2_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe", "shieldgemma2", "smolvlm",
+    )
+)  # fmt: skip
 """Multimodal model types whose projector is known, too."""
 CLIP_L_336 = {
     "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "image_size": 336, "patch_size": 14,
@@ -156,7 +160,8 @@ def _internvl(v: Keys, outer: Keys, model: Model) -> int:
     each += 2 * hidden if v.flag("use_qk_norm") else 0
     size, patch = v.data.get("image_size", 448), v.data.get("patch_size", 14)
     size, patch = (x[0] if isinstance(x, list) and x else x for x in (size, patch))
-    rows = (v.whole("image_size", size) // v.whole("patch_size", patch, "small")) ** 2
+    patch = v.whole("patch_size", patch, "small")
+    rows = (v.whole("image_size", size) // patch) ** 2
     merged = int(hidden / outer.number("downsample_ratio", 0.5, 0.01, 1.0) ** 2)
     projector = 2 * merged + linear(merged, model.hidden) + linear(model.hidden, model.hidden)
     embedding = linear(3 * patch * patch, hidden)
