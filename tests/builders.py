@@ -28,6 +28,19 @@ RECURRENT = Recurrent(
     conv_channels=128,
     conv_kernel=4,
 )
+COMPRESSED = Attention(
+    heads=8,
+    kv_heads=1,
+    head_dim=16,
+    value_dim=16,
+    window=4,
+    query_rank=24,
+    keys_are_values=True,
+    one_cache=True,
+    compression=2,
+    output_rank=12,
+    output_groups=2,
+)
 DENSE = Dense(width=160)
 MIXTURE = MoE(experts=8, topk=2, width=48, shared_width=32)
 
@@ -52,6 +65,11 @@ KINDS = {
     "windowed": model(layers(1, msgspec.structs.replace(GQA, window=8), DENSE), layers(1, GQA, DENSE)),
     "indexed": model(layers(2, msgspec.structs.replace(LATENT, indexer=INDEXER), MIXTURE)),
     "parallel": model(layers(2, GQA, DENSE, parallel=True), tied=True),
+    "compressed": model(
+        layers(1, COMPRESSED, MIXTURE), layers(1, msgspec.structs.replace(COMPRESSED, indexer=INDEXER), MIXTURE)
+    ),
+    "shared": model(layers(3, RECURRENT, None), layers(3, GQA, DENSE, stored=1, half=True, extra_matmul_params=640)),
+    "idle": model(layers(2, GQA, DENSE), Block(count=2, mixer=None, ffn=MoE(experts=6, topk=0, width=48), half=True)),
 }
 """One small model of every kind that counting treats differently."""
 

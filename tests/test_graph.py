@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from builders import (
     BF16,
+    COMPRESSED,
     DENSE,
     GQA,
     INDEXER,
@@ -219,11 +220,13 @@ def test_parallel_blocks_add_their_outputs_first():
     assert by_name(ops)["norm"].count == 2
 
 
-def test_weights_of_a_pass_are_the_parameters_of_the_model():
+@pytest.mark.parametrize("counting", ["kernels", "stages"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_of_a_pass_are_the_parameters_of_the_model(kind, counting):
     """D-911: with embedding and head, resident weights are exactly the model's parameters, 2 bytes each."""
-    for name, what in KINDS.items():
-        for step in (DECODE, PREFILL, mixed()):
-            assert total(operators(what, step), "resident_bytes") == pytest.approx(2 * what.params(), rel=1e-12), name
+    for step in (DECODE, PREFILL, mixed()):
+        resident = total(operators(KINDS[kind], step, counting=counting), "resident_bytes")
+        assert resident == pytest.approx(2 * KINDS[kind].params(), rel=1e-12)
 
 
 def mixed() -> Step:
@@ -314,6 +317,55 @@ def test_gates_ranks_and_shared_caches():
     crossed = attention_of(msgspec.structs.replace(GQA, cross=True))
     assert "attention_decode" not in crossed
     assert crossed["rope_append"].kv_bytes == 0
+
+
+def test_compressed_caches():
+    """A-017, A-034 with a window of 4 plain keys and one entry for every two older tokens; key and value are one vector.
+
+    Queries go through a rank of 24, outputs through two groups of rank 12."""
+    ops = attention_of(COMPRESSED)
+    found = {n: (op.flop, op.weight_bytes, op.activation_bytes, op.kv_bytes) for n, op in ops.items() if n != "norm"}
+    assert found == {
+        # 24 + 16 = 40 columns of 64
+        "qkv_down": (15360, 5120, 624, 0),
+        "q_up": (18432, 6144, 912, 0),
+        # 8·16 + 16 = 144 columns; one entry a token and half a compressed one: 3·16·1.5·2
+        "rope_append": (1296, 0, 1728, 144),
+        # 4 + ⌊10/2⌋ = 9 entries: 2·27·8·32; Q and O 3·8·32·2; cache 3·9·16·2
+        "attention_decode": (13824, 0, 1536, 864),
+        # per group 3 × 12 × 64: 2·2·3·12·64; 2·12·64·2; 6·(64 + 12)·2
+        "o_down": (9216, 3072, 912, 0),
+        # 24 rows of the output projection
+        "o_proj": (9216, 3072, 528, 0),
+    }
+    # Five queries: 14 pairs in the window, 15/2 with entries; 5 keys and ⌊5/2⌋ entries are read.
+    prefill = attention_of(COMPRESSED, PREFILL)["attention_prefill"]
+    assert (prefill.flop, prefill.kv_bytes) == (2 * 3 * 21.5 * 8 * 32, 3 * 7 * 16 * 2)
+    # An indexer that keeps 3 scores all five entries: 2·15·2·8; attention reads 4 + 3.
+    chosen = attention_of(msgspec.structs.replace(COMPRESSED, indexer=msgspec.structs.replace(INDEXER, topk=3)))
+    assert (chosen["index_score_decode"].flop, chosen["index_score_decode"].kv_bytes) == (2 * 15 * 2 * 8, 3 * 5 * 8 * 2)
+    assert chosen["attention_decode"].kv_bytes == 3 * 7 * 16 * 2
+    cached = graph.kv_bytes_per_device(KINDS["compressed"], BF16, Layout(), 10, 3)
+    assert cached == 3 * (2 * 9 * 16 + 5 * 8) * 2
+
+
+def test_layers_that_share_weights_hold_them_once():
+    """D-056: three uses of one set of weights read it three times and hold it once; extras of the layers too."""
+    ops = by_name(operators(KINDS["shared"], DECODE))
+    for name in ("qkv@full", "o_proj@full", "gate_up", "down"):
+        assert ops[name].count == 3
+        assert ops[name].resident_bytes * 3 == pytest.approx(ops[name].weight_bytes)
+    assert total([ops["layer_extra"]], "flop") == 2 * 3 * 3 * 640
+    assert total([ops["layer_extra"]], "resident_bytes") == pytest.approx(640 * 2)
+    assert graph.total_weight_bytes(KINDS["shared"], BF16) == 2 * KINDS["shared"].params()
+
+
+def test_experts_that_no_token_chooses_are_only_held():
+    """F-02: six experts of 3·64·48 weights, none chosen: bytes to keep, nothing to do and nothing to divide by."""
+    ops = by_name(operators(KINDS["idle"], DECODE))
+    idle = ops["experts_up@moe"]
+    assert (idle.flop, idle.bytes(), idle.resident_bytes) == (0, 0, 6 * 3 * 64 * 48 * 2)
+    assert ops["router@moe"].n == 6
 
 
 def test_sparse_attention_scores_everything_and_reads_its_selection():
@@ -514,8 +566,9 @@ def test_resident_weights_are_the_published_parameters(name):
     """A-037, D-911: over all operators, resident weights are exactly the model's parameters."""
     what: Model = hf.load(name)
     for step in (PREFILL, DECODE):
-        resident = total(operators(what, step, precision=Precision()), "resident_bytes")
-        assert resident == pytest.approx(2 * what.params(), rel=1e-12)
+        for counting in ("kernels", "stages"):
+            resident = total(operators(what, step, counting=counting), "resident_bytes")
+            assert resident == pytest.approx(2 * what.params(), rel=1e-12), counting
     assert graph.total_weight_bytes(what, Precision()) == pytest.approx(2 * what.params(), rel=1e-12)
 
 

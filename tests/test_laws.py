@@ -24,7 +24,6 @@ from rooflab.profiles import PROFILES, Profile
 from rooflab.system import System
 from rooflab.work import FORMATS, Layout, Op, Precision, Step
 
-load = functools.cache(hf.load)
 system_of = functools.cache(catalog.system)
 NAMES = catalog.model_names()
 SYSTEMS = (*catalog.system_names(), *(name for name in catalog.device_names()))
@@ -32,7 +31,7 @@ AXES = ("tp", "pp", "cp", "dp", "attention_dp", "ep")
 DOWN, UP = 1 - 1e-12, 1 + 1e-12
 FEWER = settings(max_examples=60)
 
-models = st.sampled_from(NAMES)
+models = st.sampled_from([*NAMES, *KINDS])
 systems = st.sampled_from(SYSTEMS)
 profiles = st.sampled_from(sorted(PROFILES))
 degrees = st.fixed_dictionaries(
@@ -67,6 +66,12 @@ steps = st.builds(
     decode_sequences=st.integers(1, 300),
     decode_context=st.integers(1, 10000),
 )
+
+
+@functools.cache
+def load(name: str) -> Model:
+    """A published model, or a small hand-made one of a kind."""
+    return KINDS[name] if name in KINDS else hf.load(name)
 
 
 def legal(what: Model, system: System | None, used: Profile, wanted: dict[str, Any]) -> Layout | None:
@@ -518,13 +523,13 @@ def limits(what: Model) -> list[int]:
     return [x for m in mixers for x in (m.window, m.indexer.topk if m.indexer else 0) if x]
 
 
-@given(st.sampled_from([*NAMES, *KINDS]), degrees, st.booleans())
+@given(models, degrees, st.booleans())
 @settings(max_examples=150)
 def test_shards_add_up_to_the_whole(name, wanted, decode):
     """D-057, D-084: FLOP, resident weights and cache over all ranks of TP·PP·CP·EP and attention groups are those of one
     device, except what is replicated, which is named: attention weights and decode projections over cp and expert ranks,
     norms, routers and tables over tp, a latent over tp, attention and shared experts over attention groups."""
-    what, used = KINDS.get(name) or load(name), PROFILES["operator"]
+    what, used = load(name), PROFILES["operator"]
     if wanted["ffn_scope"] == "tp_cp_dp":
         wanted = {**wanted, "ffn_scope": "tp_cp"}
     layout = legal(what, None, used, {**wanted, "kv_shard": "replicate"})
@@ -556,12 +561,12 @@ def test_shards_add_up_to_the_whole(name, wanted, decode):
                 assert op.weight_bytes * ranks == pytest.approx(one.weight_bytes * held, rel=1e-9), op.name
 
 
-@given(st.sampled_from([*NAMES, *KINDS]), degrees, st.sampled_from(["bf16", "fp32"]))
+@given(models, degrees, st.sampled_from(["bf16", "fp32"]))
 @settings(max_examples=150)
 def test_cache_over_all_devices_is_the_cache(name, wanted, kv):
     """D-056, D-057: over TP·PP·CP ranks and attention groups the cache is whole once; a latent and index keys once a tp
     rank, everything once an expert rank of its own."""
-    what, used = KINDS.get(name) or load(name), PROFILES["operator"]
+    what, used = load(name), PROFILES["operator"]
     layout = legal(what, None, used, {**wanted, "kv_shard": "replicate"})
     if not even(what, layout):
         layout = msgspec.structs.replace(layout, tp=1, ep=1)
