@@ -30,13 +30,16 @@ that do not fit; in a file or a pipe it has no colours and every column. Errors 
 
 def option(parameter: Any) -> tuple[str, str]:
     """An option as it is typed, and what it does."""
-    typed = ", ".join(f"`{name}`" for name in parameter.opts)
+    typed = ", ".join(f"`{name}`" for name in (*parameter.opts, *getattr(parameter, "secondary_opts", ())))
     choices = getattr(parameter.type, "choices", None)
     if choices:
         typed += " " + " \\| ".join(str(choice) for choice in choices)
     elif not getattr(parameter, "is_flag", False):
         typed += f" {parameter.metavar or ''}"
     words = re.sub(r"\[/?dim\]|\[/\]|\\(?=\[)", "", parameter.help or "").replace("|", "\\|")
+    default = parameter.default if getattr(parameter, "show_default", False) else None
+    if isinstance(default, str | int) and not isinstance(default, bool):
+        words += f" [{default}]"
     return typed.strip(), words + (" Required." if parameter.required else "")
 
 

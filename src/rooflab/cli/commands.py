@@ -17,7 +17,7 @@ from rooflab.cli import options, streams
 from rooflab.units import InputError, shown
 
 LARGEST_ASK = 20_000_000
-"""Bytes above which a file is no question."""
+"""Characters above which a file is no question."""
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -212,14 +212,17 @@ def _saved(file: str) -> dict[str, Any]:
     """A question from a file; of a saved report, the question it answers."""
     try:
         if file == "-":
-            text = sys.stdin.read(LARGEST_ASK)
-        elif Path(file).is_file() and Path(file).stat().st_size > LARGEST_ASK:
-            raise InputError(f"{shown(file)} is too large to be a question; give what `--json` printed, or an ask")
+            text = sys.stdin.read(LARGEST_ASK + 1) if sys.stdin else ""
         else:
-            text = Path(file).read_text(encoding="utf-8-sig")
+            with Path(file).open(encoding="utf-8-sig") as opened:
+                text = opened.read(LARGEST_ASK + 1)
+        if len(text) > LARGEST_ASK:
+            raise InputError(f"{shown(file)} is too large to be a question; give what `--json` printed, or an ask")
         data = json.loads(text)
     except OSError as problem:
         raise InputError(f"{shown(file)} cannot be read: {problem.strerror or problem}") from None
+    except InputError:
+        raise
     except (ValueError, RecursionError) as problem:
         raise InputError(f"{shown(file)} is not JSON: {str(problem)[:120]}") from None
     if isinstance(data, dict) and isinstance(data.get("ask"), dict):

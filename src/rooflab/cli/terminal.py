@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from rich.box import Box
 from rich.console import Console, Group, RenderableType
+from rich.constrain import Constrain
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -103,9 +104,9 @@ def _block(block: Block, to: Console) -> Iterator[RenderableType]:
     elif isinstance(block, Bar):
         yield from _bar(block, to)
     elif isinstance(block, Formula):
-        yield from _formula(block)
+        yield Constrain(Group(*_formula(block)), READABLE)
     elif block.lines:
-        yield from _words(block)
+        yield Constrain(Group(*_words(block)), READABLE)
 
 
 def _verdict(block: Verdict) -> Text:
