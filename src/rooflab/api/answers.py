@@ -27,6 +27,7 @@ from rooflab.api.asks import (
 from rooflab.api.detail import op_report, roofs_of, steps_of
 from rooflab.api.quantities import units_of
 from rooflab.api.resolve import Setting, model_of, precision_of, setting_of, system_of, workload_of
+from rooflab.api.stored import stored
 from rooflab.estimate import Estimate, Figures, Scene, estimate
 from rooflab.fits import Memory
 from rooflab.model import Attention, Block, Dense, Indexer, LatentAttention, Model, MoE, Recurrent
@@ -101,7 +102,7 @@ def inspect(ask: InspectAsk) -> InspectReport:
                 state_bytes=float(alone.state_elements() * block.count) * size_of(precision.state),
             )
         )
-    checkpoint, more = None, []
+    checkpoint, more = stored(model)
     return InspectReport(
         **header(ask, InspectReport, [*model.notes, *notes, *more]),
         name=model.name,

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from rooflab.api.asks import CatalogReport, ChipReport, StepReport
+from rooflab.api.asks import CatalogReport, ChipReport, InspectReport, StepReport
 from rooflab.units import unit_of
 
 _LATENCY = dict.fromkeys(("weight", "compute", "kv", "memory", "total"), "s")
@@ -30,6 +30,7 @@ def _under(prefix: str, units: dict[str, str]) -> dict[str, str]:
 
 
 _OPEN: dict[type, dict[str, str]] = {
+    InspectReport: _under("checkpoint", dict.fromkeys(("bytes", "bytes_by_format"), "byte")),
     StepReport: _under("roofs", {
         "memory_bandwidth": "byte/s", "achievable_bandwidth": "byte/s", "flop_rate": "FLOP/s",
         "achievable_flop_rate": "FLOP/s",

@@ -17,8 +17,12 @@ from rooflab.units import InputError, format
 
 _KV_FORMATS = ("fp8", "int4")
 _WEIGHT_FORMATS = ("fp8", "int4")
+_AXES = ("tp", "pp", "attention_dp", "ep", "cp")
+_SPLITS = ("tp", "pp")
 _DEGREES = (2, 4, 8, 16, 32, 64, 128)
 _MOST = 2**31  # count
+_GROWTH = 8
+"""Times as many devices a change may ask for as a system has now, where more can join."""
 
 
 def _memory_of(ask: FitAsk, setting: Setting, batch: float | None = None, context: float | None = None) -> Memory:
@@ -75,9 +79,8 @@ def largest_prompt(ask: FitAsk, setting: Setting) -> int:
 
 def _candidates(ask: FitAsk) -> Iterator[list[dict[str, Any]]]:
     """Changes from small to large, one list for each kind."""
-    for axis in ("tp", "pp", "attention_dp", "ep", "cp"):
-        start = getattr(ask, axis)
-        yield [{axis: degree} for degree in _DEGREES if degree > start and degree % start == 0]
+    for axis in _AXES:
+        yield [{axis: degree} for degree in _degrees(ask, axis)]
     yield [{"kv": name} for name in _KV_FORMATS]
     yield [{"weights": name} for name in _WEIGHT_FORMATS]
     yield [{"weights": name, "kv": "fp8"} for name in _WEIGHT_FORMATS]
@@ -86,7 +89,8 @@ def _candidates(ask: FitAsk) -> Iterator[list[dict[str, Any]]]:
 def changes_that_fit(ask: FitAsk) -> list[Change]:
     """Single changes that make the ask fit: fewer sequences, shorter prompts, narrower formats, more devices.
 
-    Weights and cache together are offered only where neither alone is enough.
+    Weights and cache together are offered only where neither alone is enough, more devices with narrower weights only where
+    nothing else is.
     """
     setting = setting_of(ask)
     changes: list[Change] = []
@@ -98,15 +102,29 @@ def changes_that_fit(ask: FitAsk) -> list[Change]:
         changes.append(_change(ask, f"prompt {ask.prompt:,} → {shorter:,}", {"prompt": shorter}))
     enough: set[str] = set()
     for steps in _candidates(ask):
-        for step in steps:
-            if len(step) > 1 and enough & set(step):
-                break
-            found = _try(ask, step)
-            if found is not None:
-                changes.append(found)
-                enough |= set(step)
-                break
-    return changes
+        if steps and len(steps[0]) > 1 and enough & set(steps[0]):
+            continue
+        found = _first(ask, steps)
+        if found is not None:
+            changes.append(found)
+            enough |= set(found.ask)
+    if changes:
+        return changes
+    both = [
+        _first(ask, [{axis: d, "weights": w} for d in _degrees(ask, axis)]) for axis in _SPLITS for w in _WEIGHT_FORMATS
+    ]
+    return [found for found in both if found is not None]
+
+
+def _first(ask: FitAsk, steps: list[dict[str, Any]]) -> Change | None:
+    """The first of some changes, smallest first, that fits."""
+    return next((found for step in steps if (found := _try(ask, step)) is not None), None)
+
+
+def _degrees(ask: FitAsk, axis: str) -> list[int]:
+    """Larger degrees of an axis that keep its present ranks whole."""
+    start = getattr(ask, axis)
+    return [degree for degree in _DEGREES if degree > start and degree % start == 0]
 
 
 def nothing_helps(memory: Memory, devices: int) -> str:
@@ -115,7 +133,7 @@ def nothing_helps(memory: Memory, devices: int) -> str:
     room = memory.capacity - memory.reserve
     least = f"at least {max(ceil(needed / room), devices + 1):,} of them would have to share it" if room > 0 else "none"
     return (
-        "no single change of batch, prompt, formats or layout makes it fit on this system: "
+        "no change of batch, prompt, formats or layout makes it fit on this system: "
         f"{format(needed, 'byte')} are needed, one device has room for {format(max(room, 0.0), 'byte')}, so {least}"
     )
 
@@ -127,6 +145,8 @@ def _try(ask: FitAsk, step: dict[str, Any]) -> Change | None:
     try:
         layout, _ = layout_of(changed, old.model, old.profile)
         devices = int(layout.devices())
+        if devices > _GROWTH * old.system.devices:
+            return None
         if devices > old.system.devices:
             step = {**step, "changes": {**ask.changes, "devices": devices}}
             changed = msgspec.structs.replace(ask, **step)

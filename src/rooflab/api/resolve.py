@@ -19,6 +19,7 @@ from rooflab.units import InputError, nearest, parse, shown
 from rooflab.work import FORMATS, Layout, Precision
 
 CLASSES = ("attention", "ffn", "expert", "embedding", "head", "kv", "state", "activation")
+_FLOATS = ("fp32", "bf16", "fp16")
 _LINEAR = ("attention", "ffn", "expert")
 _PLACES = {"pe": "inner", "cube": "outer", "inner": "inner", "outer": "outer"}
 
@@ -105,20 +106,25 @@ def _weights(chosen: str | dict[str, str] | None) -> dict[str, str]:
 
 
 def precision_of(model: Model, ask: _Ask, used: Profile | None = None) -> tuple[Precision, list[str]]:
-    """Formats of every tensor class: the checkpoint's, changed by the ask; embeddings and head stay 16-bit unless said."""
+    """Formats of every tensor class: the checkpoint's, changed by the ask.
+
+    A plain float for all weights ("fp16") is the format everything is served in, cache and activations too; a narrower one is
+    that of the linear weights, and embeddings and head stay 16-bit unless said.
+    """
     notes: list[str] = []
-    plain = model.dtype if model.dtype in FORMATS else "bf16"
-    if plain == "fp32":
+    chosen = _weights(ask.weights)
+    served = chosen["ffn"] if isinstance(ask.weights, str) and chosen.get("ffn") in _FLOATS and len(chosen) == 3 else ""
+    plain = served or (model.dtype if model.dtype in _FLOATS else "bf16")
+    if plain == "fp32" and not served:
         plain = "bf16"
         if ask.weights is None:
             notes.append("the config stores 32-bit floats; served in bf16 (weights='fp32' keeps them)")
     formats = dict.fromkeys(CLASSES, plain)
     formats.update({key: value for key, value in model.quantization.items() if key in formats})
-    formats["activation"] = "bf16" if plain not in ("fp16", "fp32") else plain
-    if ask.weights is not None:
-        formats.update(_weights(ask.weights))
-        if isinstance(ask.weights, str) and ask.weights in ("fp32", "bf16", "fp16"):
-            formats.update(embedding=ask.weights, head=ask.weights)
+    if served:
+        formats.update(embedding=served, head=served)
+    formats["activation"] = plain
+    formats.update(chosen)
     if ask.kv is not None:
         formats["kv"] = number_format(ask.kv, "kv")
     metadata = 0.0

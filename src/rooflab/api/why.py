@@ -271,13 +271,11 @@ def _cost(ask: ExplainAsk, setting: Setting) -> list[Line]:
     if found.mid is None or rent is None:
         raise InputError(f"cost: no price is known for {setting.system.name}; give changes={{'price': '2 USD/h'}}")
     sequences, devices = float(work.batch * setting.layout.dp), float(setting.layout.devices())
+    whole = (rent, devices, found.mid.e2e, sequences * (work.prompt + work.output), est.MILLION)
+    first = (rent, devices, found.mid.ttft, sequences * work.prompt, est.MILLION)
     lines = [
-        line(
-            "cost_input",
-            est.cost_per_million,
-            (rent, devices, found.mid.ttft, sequences * work.prompt, est.MILLION),
-            "USD",
-        )
+        line("cost_all", est.cost_per_million, whole, "USD"),
+        line("cost_input", est.cost_per_million, first, "USD"),
     ]
     if found.mid.tpot is not None:
         arguments = (rent, devices, found.mid.tpot, sequences, est.MILLION)
