@@ -43,6 +43,8 @@ export class App {
   one!: Asked<"estimate">;
   baseOne!: Asked<"estimate">;
   model!: Asked<"inspect">;
+  /** The model as it is stored, before any precision is chosen. */
+  stored!: Asked<"inspect">;
 
   private views: string[] = [];
 
@@ -62,6 +64,7 @@ export class App {
       this.one = asked<"estimate">(() => detail(this.scenario, { batch: 1, microbatches: 1 }));
       this.baseOne = asked<"estimate">(() => detail(this.baseline, { batch: 1, microbatches: 1 }));
       this.model = asked<"inspect">(() => askOf("inspect", this.scenario, { context: this.scenario.prompt + this.scenario.output }) as Question<"inspect">);
+      this.stored = asked<"inspect">(() => ({ kind: "inspect", model: this.scenario.model }));
       $effect(() => this.mirror(hashOf(this)));
     });
     addEventListener("hashchange", () => {
@@ -225,8 +228,20 @@ export class App {
   get baselineTitle(): string {
     if (!this.baseline) return "none";
     if (this.baselineName) return this.baselineName;
-    const parts = this.differs.map((segment) => describe(segment, this.baseline!));
+    const parts = this.differs.map((segment) => this.was(segment));
     return parts.length === 0 ? "where you started" : parts.length <= 2 ? parts.join(", ") : `${parts.length} changes`;
+  }
+
+  /** What a segment was in the baseline: only what differs. */
+  was(segment: Segment): string {
+    const before = this.baseline!;
+    if (segment === "precision") return precisionTitle(before, same(before.model, this.scenario.model) ? this.stored.report?.precision : undefined);
+    if (segment === "workload") {
+      const said = { prompt: "in", output: "out", batch: "batch", cached: "cached" } as const;
+      const fields = (Object.keys(said) as (keyof typeof said)[]).filter((field) => before[field] !== this.scenario[field]);
+      return fields.map((field) => (field === "batch" ? `batch ${before.batch.toLocaleString("en-US")}` : `${before[field].toLocaleString("en-US")} ${said[field]}`)).join(", ");
+    }
+    return describe(segment, before);
   }
 
   isChanged(segment: Segment): boolean {
@@ -246,7 +261,7 @@ export function describe(segment: Segment, s: Scenario): string {
     system: () => systemTitle(s),
     layout: () => layoutTitle(s),
     workload: () => `${s.prompt.toLocaleString("en-US")} in, ${s.output.toLocaleString("en-US")} out, batch ${s.batch.toLocaleString("en-US")}`,
-    precision: () => `${weightsTitle(s)} weights${s.kv ? `, KV ${formatName(s.kv)}` : ""}`,
+    precision: () => precisionTitle(s),
     profile: () => s.profile,
   };
   return names[segment]();
@@ -264,6 +279,14 @@ export function layoutTitle(s: Scenario): string {
   return named.length ? named.join(", ") : "One device";
 }
 
-export function weightsTitle(s: Scenario): string {
-  return s.weights === null ? "As stored" : typeof s.weights === "string" ? formatName(s.weights) : "Mixed";
+type Formats = Record<string, string> | undefined;
+
+export function weightsTitle(s: Scenario, stored: Formats = undefined): string {
+  if (s.weights !== null) return typeof s.weights === "string" ? formatName(s.weights) : "Mixed";
+  if (!stored) return "As stored";
+  return stored.ffn === stored.attention ? formatName(stored.ffn!) : "Mixed";
+}
+
+export function precisionTitle(s: Scenario, stored: Formats = undefined): string {
+  return `${weightsTitle(s, stored)} weights${s.kv ? `, KV ${formatName(s.kv)}` : ""}`;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import logging
 import mimetypes
 import os
 import socket
@@ -71,6 +72,9 @@ def reply(question: Question) -> Reply:
         return Reply(id=question.id, report=answer(question.ask))
     except InputError as problem:
         return Reply(id=question.id, error=str(problem))
+    except Exception as problem:  # a fault of the engine must not take the page's line down with it
+        logging.getLogger("rooflab").exception("a question failed: %s", question.ask.get("kind"))
+        return Reply(id=question.id, error=f"the engine failed: {type(problem).__name__}: {problem}")
 
 
 @post("/api/ask", status_code=200, sync_to_thread=True, request_max_body_size=LARGEST_ASK)

@@ -58,6 +58,7 @@ def first_asks() -> Iterator[dict[str, Any]]:
     formats = {name: scenario[name] for name in ("weights", "kv") if name in scenario}
     context = scenario["prompt"] + scenario["output"]
     yield {"kind": "inspect", "model": scenario["model"], **formats, "context": context}
+    yield {"kind": "inspect", "model": scenario["model"]}
     yield {"kind": "fit", **scenario}
     yield {"kind": "explain", **scenario, "op": "tpot"}
 
