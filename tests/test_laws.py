@@ -572,14 +572,15 @@ def test_cache_over_all_devices_is_the_cache(name, wanted, kv):
         layout = msgspec.structs.replace(layout, tp=1, ep=1)
     if any(limit % layout.cp for limit in limits(what)):
         layout = msgspec.structs.replace(layout, cp=1)
-    sequences, context = 8 * layout.attention_dp, 3 * layout.cp * max([1, *limits(what)])
+    ratios = [getattr(block.mixer, "compression", 0) or 1 for block in what.blocks]
+    sequences, context = 8 * layout.attention_dp, 3 * layout.cp * max(ratios) * max([1, *limits(what)])
     elements = 0.0
-    for block in what.blocks:
+    for block, ratio in zip(what.blocks, ratios, strict=True):
         if block.mixer is not None:
-            window = getattr(block.mixer, "window", 0)
+            window, older = getattr(block.mixer, "window", 0), context // ratio if ratio > 1 else 0
             copies = layout.tp if isinstance(block.mixer, LatentAttention) else 1
-            own = block.mixer.kv_elements() * copies * (min(context, window) if window else context)
-            elements += block.count * (own + block.mixer.index_elements() * layout.tp * context)
+            own = block.mixer.kv_elements() * copies * ((min(context, window) if window else context) + older)
+            elements += block.count * (own + block.mixer.index_elements() * layout.tp * (older or context))
     per_device = graph.kv_bytes_per_device(what, Precision(kv=kv), layout, context, sequences)
     busiest = math.ceil(what.layers / layout.pp) * layout.pp / what.layers
     dedicated = layout.ep if layout.ep_mode == "dedicated" else 1
