@@ -409,7 +409,10 @@ def _hardware(system: System) -> list[Number]:
 
 
 def _arrays(scene: Scene, work: Workload, shape: tuple[int, ...]) -> Estimate:
-    """Many points, cut along the first axis into chunks that stay in cache; axes of length one are kept so."""
+    """Many points, cut along the first axis into chunks that stay in cache; axes of length one are kept so.
+
+    The columns are read-only views: what does not vary along an axis is stored once.
+    """
     import numpy
 
     rows = max(1, CHUNK // max(1, math.prod(shape[1:])))
@@ -422,9 +425,14 @@ def _arrays(scene: Scene, work: Workload, shape: tuple[int, ...]) -> Estimate:
         for name, value in values.items():
             if value is None:
                 continue
+            if not num.is_array(value):
+                columns[name] = numpy.asarray(value)
+                continue
+            own = numpy.shape(value)
             if name not in columns:
-                columns[name] = numpy.empty(shape, dtype=bool if name in ("fits", "feasible") else float)
+                columns[name] = numpy.empty((shape[0], *own[1:]), dtype=bool if name in ("fits", "feasible") else float)
             columns[name][piece] = value
+    columns = {name: numpy.broadcast_to(column, shape) for name, column in columns.items()}
     memory = fits.Memory(
         **{name: columns[f"memory_{name}"] for name in fits.Memory.__struct_fields__ if name != "fits"},
         fits=columns["fits"],
