@@ -195,7 +195,6 @@ def fits_for(device: str, kind: str) -> Fits:
 
 # ---------------------------------------------------------------------------------- which parameters an operator takes
 
-_WEIGHT_ONLY = "weight_only"
 _GEMM_KEYS = {"fp8_block": ("fp8_block", "fp8"), "mxfp8": ("fp8_block", "fp8"), "mxfp4": ("nvfp4", "fp8")}
 _EXPERT_KEYS = {
     "mxfp4": ("w4a16_mxfp4", "nvfp4", "int4_wo"),
@@ -205,7 +204,7 @@ _EXPERT_KEYS = {
 }
 
 
-def dtype_keys(family: str, op: Op, runs_as: str) -> tuple[str, ...]:
+def dtype_keys(family: str, op: Op, runs_as: str, backend: str) -> tuple[str, ...]:
     """Formats under which an operator's fit is filed, the best first; `runs_as` is what the device multiplies in."""
     name = op.format
     if family in ("gemm", "batched_gemm"):
@@ -221,7 +220,8 @@ def dtype_keys(family: str, op: Op, runs_as: str) -> tuple[str, ...]:
             return ("w4a16_mxfp4", "int4_wo", "bf16") if FORMATS[name].rate == "fp4" else ("bf16",)
         return (*_EXPERT_KEYS.get(name, (name, "fp8", "fp8_block")), "bf16")
     if family == "prefill_attention":
-        return ("fp8", "bf16+fp8", "bf16") if name.startswith("fp8") else ("bf16",)
+        keys = ("bf16+fp8", "fp8", "bf16") if backend == "vllm" else ("fp8", "bf16+fp8", "bf16")
+        return keys if name.startswith("fp8") else ("bf16",)
     if family in ("decode_attention", "latent_decode", "latent_prefill"):
         return ("fp8", "bf16") if name.startswith("fp8") else ("bf16",)
     return ("any",)
@@ -241,7 +241,7 @@ class Fitted:
     """Prices operators by the formulas of `kernels` with fitted parameters; a `Pricer`.
 
     `launch_scale` is the share of a kernel's stand-alone fixed cost that remains when an engine launches kernels back to
-    back. `kernel` names one measured kernel to price by. `fits` replaces the catalog's: anything with `choose`.
+    back. `kernel` and `dtype` name one measured kernel and the format it is filed under. `fits` replaces the catalog's: anything with `choose`.
     """
 
     def __init__(
@@ -252,11 +252,12 @@ class Fitted:
         backend: str = "vllm",
         *,
         kernel: str = "",
+        dtype: str = "",
         launch_scale: Number = _WHOLE,
         fits: Any = None,
     ):
         self.system, self.layout, self.profile = system, layout, profile
-        self.backend, self.kernel, self.launch_scale = backend, kernel, launch_scale
+        self.backend, self.kernel, self.dtype, self.launch_scale = backend, kernel, dtype, launch_scale
         device = system.device
         self.fits = fits if fits is not None else fits_for(system.fits or device.name, device.kind)
         self.peak = Roofline(system, layout, profile, PEAK)
@@ -274,7 +275,9 @@ class Fitted:
         if group is not None and group.plain:
             return None, None
         runs_as = device.runs_as(op.dtype) if op.dtype != "vector" else "vector"
-        dtypes = dtype_keys(family, op, runs_as)
+        dtypes = dtype_keys(family, op, runs_as, self.backend)
+        if self.dtype:
+            dtypes = (self.dtype, *(each for each in dtypes if each != self.dtype))
         chosen = self.fits.choose(family, dtypes, self.backend, self.kernel)
         if chosen is None or family in (*kernels.COLLECTIVES, *kernels.CUSTOM):
             return chosen, None

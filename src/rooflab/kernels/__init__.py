@@ -52,7 +52,7 @@ PRIORS: dict[str, Priors] = {
     "all_reduce": exchange.PRIORS,
     "all_gather": exchange.PRIORS,
     "reduce_scatter": exchange.PRIORS,
-    "all_to_all": exchange.PRIORS,
+    "all_to_all": exchange.EXCHANGE_PRIORS,
     "custom_all_reduce": exchange.CUSTOM_PRIORS,
     "custom_all_reduce_eager": {**exchange.CUSTOM_PRIORS, "short": (40.0e-6, 0.5), "long": (45.0e-6, 0.6)},
 }

@@ -27,6 +27,8 @@ TILE = 128.0
 DIAGONAL = 0.75
 """Share of the masked diagonal tile that is computed in vain."""
 PREFILL_SHARPNESS = 2.0
+NEW_ENTRY = 2.0
+"""Bytes per element at which new keys and values are also read before they are filed in the cache's format."""
 
 
 class DecodeParameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +138,8 @@ def prefill_seconds(
     longest = 2.0 * TILE * (reach + DIAGONAL * BLOCK) * width * machine.units / (machine.rate * p.compute)
     compute = num.maximum(work, longest * num.ceil(blocks / machine.units / 4.0))
     columns = head_dim + value_dim
-    moved = sequences * columns * (new * heads * 2.0 + (new + cached) * kv_heads * cache)
+    entries = new * (NEW_ENTRY + cache) + cached * cache
+    moved = sequences * columns * (new * heads * 2.0 + entries * kv_heads)
     memory = moved / (machine.bandwidth * p.memory)
     compute, memory = soft_maximum(compute, memory, PREFILL_SHARPNESS)
     return compute, memory, p.launch + p.wave * blocks / machine.units

@@ -37,6 +37,14 @@ PRIORS: dict[str, tuple[float, float]] = {
     "long_link": (0.7, 0.15),
     "sharpness": (5.0, 0.7),
 }
+EXCHANGE_PRIORS: dict[str, tuple[float, float]] = {
+    **PRIORS,
+    "hop": (0.3e-6, 0.8),
+    "short_link": (0.02, 0.7),
+    "long": (15.0e-6, 0.6),
+    "long_link": (0.6, 0.2),
+}
+"""Of an all-to-all: short messages go through slow channels."""
 CUSTOM_PRIORS: dict[str, tuple[float, float]] = {
     **PRIORS,
     "short": (4.5e-6, 0.5),

@@ -14,7 +14,6 @@ Number = Any
 
 ROWS = 64.0
 """Heads are padded to this many rows: the row block of a latent kernel."""
-SHARPNESS = 3.0
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,14 +24,17 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     memory: Number
     compute: Number
     split: Number
+    sharpness: float
+    """How well arithmetic and traffic overlap: exponent of their p-norm."""
 
 
 PRIORS: dict[str, tuple[float, float]] = {
     "launch": (9.0e-6, 0.5),
     "wave": (3.5e-6, 0.6),
-    "memory": (0.85, 0.2),
-    "compute": (0.6, 0.3),
+    "memory": (0.85, 0.3),
+    "compute": (0.6, 0.6),
     "split": (1.0e-6, 0.7),
+    "sharpness": (5.0, 0.5),
 }
 
 
@@ -59,9 +61,9 @@ def seconds(
     stream = (sequences * context * head_dim * cache + 2.0 * sequences * heads * (head_dim + value_dim)) / pace
     busy = num.maximum(blocks * splits / machine.units, 1.0)
     entries = busy * num.ceil(context / splits / BLOCK) * BLOCK
-    part = entries * head_dim * cache / (pace / machine.units)
+    part = entries / groups * head_dim * cache / (pace / machine.units)
     flop = 2.0 * ROWS * entries * (head_dim + value_dim)
     compute = flop * machine.units / (machine.rate * p.compute)
-    memory, _ = soft_maximum(num.maximum(stream, part), num.minimum(stream, part), SHARPNESS)
-    compute, memory = soft_maximum(compute, memory, SHARPNESS)
+    memory, _ = soft_maximum(num.maximum(stream, part), num.minimum(stream, part), p.sharpness)
+    compute, memory = soft_maximum(compute, memory, p.sharpness)
     return compute, memory, p.launch + p.wave * blocks / machine.units + p.split * num.log2(splits)
