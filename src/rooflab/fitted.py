@@ -241,7 +241,8 @@ class Fitted:
     """Prices operators by the formulas of `kernels` with fitted parameters; a `Pricer`.
 
     `launch_scale` is the share of a kernel's stand-alone fixed cost that remains when an engine launches kernels back to
-    back. `kernel` and `dtype` name one measured kernel and the format it is filed under. `fits` replaces the catalog's: anything with `choose`.
+    back. `kernel` and `dtype` name one measured kernel and the format it is filed under. `fits` replaces the catalog's:
+    anything with `choose`.
     """
 
     def __init__(

@@ -152,7 +152,16 @@ def _figures(figures: Figures | None) -> FiguresReport | None:
 def run(ask: Any, setting: Setting, **more: Any) -> tuple[Estimate, list[str]]:
     """Estimate of a loaded ask, with the notes of its workload."""
     work, notes = workload_of(ask, setting.model)
-    found = estimate(setting.model, setting.precision, setting.layout, setting.system, work, setting.profile, **more)
+    found = estimate(
+        setting.model,
+        setting.precision,
+        setting.layout,
+        setting.system,
+        work,
+        setting.profile,
+        pricer=setting.pricer,
+        **more,
+    )
     return found, notes
 
 
@@ -231,6 +240,7 @@ def scene_of(setting: Setting) -> Scene:
         layout=setting.layout,
         system=setting.system,
         profile=setting.profile,
+        pricer=setting.pricer,
     )
 
 
@@ -255,7 +265,7 @@ def answer_step(ask: StepAsk) -> StepReport:
     scene, rates = scene_of(setting), rates_of(setting.profile, setting.system.device.launch_time)
     operators = scene.operators(step_of(ask))
     mid = scene.time(operators, rates["mid"], detail=True)
-    ends = sorted(scene.time(operators, rates[end]).time for end in ("low", "high"))
+    ends = sorted(scene.end(operators, mid, rates, end) for end in ("low", "high"))
     return StepReport(
         **header(ask, StepReport, setting.notes),
         name=setting.model.name,

@@ -63,6 +63,10 @@ class _Placed(_Ask, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cp_placement: Literal["inner", "outer", "pe", "cube"] | None = None
     microbatches: Degree = 1
     profile: str = "operator"
+    prices: str | None = None
+    """roofline, fitted (on measured kernels), or the path of your own table of measured kernels; None takes the default."""
+    engine: Literal["vllm", "sglang", "trtllm"] = "vllm"
+    """Engine whose kernels fitted prices are of."""
     switches: dict[str, Any] = {}
     """Changes of the profile's switches: {"compute_efficiency": 0.7}."""
     reserve: str | float | None = None

@@ -12,12 +12,16 @@ from rooflab import catalog, hf
 from rooflab.api.asks import _Ask, _Loaded, _Placed
 from rooflab.estimate import Workload
 from rooflab.fits import feasible, layout_rules
+from rooflab.fitted import Fitted
 from rooflab.model import Attention, LatentAttention, Model, MoE
+from rooflab.price import Pricer
 from rooflab.profiles import PROFILES, Profile, profile
 from rooflab.system import System
 from rooflab.units import InputError, nearest, parse, shown
 from rooflab.work import FORMATS, Layout, Precision
 
+PRICES = "roofline"
+"""What prices operators unless the ask says otherwise: roofline or fitted."""
 CLASSES = ("attention", "ffn", "expert", "embedding", "head", "kv", "state", "activation")
 _FLOATS = ("fp32", "bf16", "fp16")
 _LINEAR = ("attention", "ffn", "expert")
@@ -33,6 +37,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     system: System
     profile: Profile
     notes: tuple[str, ...]
+    pricer: Pricer | None = None
+    """What prices operators; None is the profile's roofline."""
 
 
 def model_of(source: str | dict[str, Any]) -> Model:
@@ -239,10 +245,41 @@ def setting_of(ask: _Placed) -> Setting:
     holds, reasons = feasible(layout_rules(model, layout, system, used))
     if not holds:
         raise InputError(f"layout: {'; '.join(reasons)}")
-    notes = [*model.notes, *notes, *more, *_rate_notes(precision, system, used), *_cache_notes(model, layout)]
-    if used.name in PROFILES:
+    pricer, priced = pricer_of(ask, system, layout, used)
+    notes = [*model.notes, *notes, *more, *_rate_notes(precision, system, used), *_cache_notes(model, layout), *priced]
+    if used.name in PROFILES and pricer is None:
         notes.append(f"profile {used.name} ({used.title}): rates {_rates_text(used)}")
-    return Setting(model=model, precision=precision, layout=layout, system=system, profile=used, notes=tuple(notes))
+    return Setting(
+        model=model,
+        precision=precision,
+        layout=layout,
+        system=system,
+        profile=used,
+        notes=tuple(notes),
+        pricer=pricer,
+    )
+
+
+def pricer_of(ask: _Placed, system: System, layout: Layout, used: Profile) -> tuple[Pricer | None, list[str]]:
+    """What prices the operators, None for the profile's roofline, and what to say about it.
+
+    Kernels' prices need operators at the grain of kernels, so the coarser profiles keep their roofline.
+    """
+    kernels = used.counting == "kernels" and used.group == "op"
+    prices = ask.prices or (PRICES if kernels else "roofline")
+    if prices == "roofline":
+        return None, []
+    if not kernels:
+        raise InputError(f"prices: {shown(prices)} are of kernels; the {used.name} profile is coarser; use 'roofline'")
+    fitted = Fitted(system, layout, used, ask.engine)
+    if prices == "fitted":
+        group = fitted.fits.group
+        return fitted, [f"prices fitted on kernels of {ask.engine}; {system.device.name}: {group.title}"]
+    if not prices.endswith((".parquet", ".csv", ".json", ".jsonl")) and "/" not in prices:
+        raise InputError(f"prices: {shown(prices)} is not 'roofline', 'fitted' or the path of a table of kernels")
+    from rooflab.measure.mine import measured_prices
+
+    return measured_prices(prices, fitted)
 
 
 def _rates_text(used: Profile) -> str:

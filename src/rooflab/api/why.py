@@ -151,8 +151,8 @@ def _operator(item: Priced, setting: Setting) -> list[Line]:
         return []
     lines = [line(r.quantity, r.formula, r.arguments, _unit(r.quantity)) for r in op.why]
     rates = rates_of(setting.profile, setting.system.device.launch_time)["mid"]
-    pricer = price.Roofline(setting.system, setting.layout, setting.profile, rates)
-    lines += _times(op, pricer)
+    if setting.pricer is None:
+        lines += _times(op, price.Roofline(setting.system, setting.layout, setting.profile, rates))
     terms = _visible(item, op, setting)
     means = (
         f"time of all {float(op.count):g} executions in the step, as the {setting.profile.name} profile combines them"
