@@ -32,6 +32,8 @@ export interface EstimateAsk {
   cp_placement?: "cube" | "inner" | "outer" | "pe" | null;
   microbatches?: number;
   profile?: string;
+  prices?: string | null;
+  engine?: "sglang" | "trtllm" | "vllm";
   switches?: Record<string, unknown>;
   reserve?: string | number | null;
   batch?: number;
@@ -64,6 +66,8 @@ export interface StepAsk {
   cp_placement?: "cube" | "inner" | "outer" | "pe" | null;
   microbatches?: number;
   profile?: string;
+  prices?: string | null;
+  engine?: "sglang" | "trtllm" | "vllm";
   switches?: Record<string, unknown>;
   reserve?: string | number | null;
   phase?: "decode" | "mixed" | "prefill";
@@ -96,6 +100,8 @@ export interface ExplainAsk {
   cp_placement?: "cube" | "inner" | "outer" | "pe" | null;
   microbatches?: number;
   profile?: string;
+  prices?: string | null;
+  engine?: "sglang" | "trtllm" | "vllm";
   switches?: Record<string, unknown>;
   reserve?: string | number | null;
   batch?: number;
@@ -129,6 +135,8 @@ export interface FitAsk {
   cp_placement?: "cube" | "inner" | "outer" | "pe" | null;
   microbatches?: number;
   profile?: string;
+  prices?: string | null;
+  engine?: "sglang" | "trtllm" | "vllm";
   switches?: Record<string, unknown>;
   reserve?: string | number | null;
   batch?: number;
@@ -440,6 +448,8 @@ export const DEFAULTS = {
   "cp_placement": null,
   "microbatches": 1,
   "profile": "operator",
+  "prices": null,
+  "engine": "vllm",
   "switches": {},
   "reserve": null,
   "batch": 1,

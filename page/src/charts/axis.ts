@@ -8,7 +8,8 @@ export function halfDecades(low: number, high: number): [number, number] {
     if (up) return lead <= 1 ? 10 ** power : lead <= 3 ? 3 * 10 ** power : 10 ** (power + 1);
     return lead >= 3 ? 3 * 10 ** power : 10 ** power;
   };
-  return [steps(low, false), steps(high, true)];
+  const plain = (x: number): number => Number(x.toPrecision(1));
+  return [plain(steps(low, false)), plain(steps(high, true))];
 }
 
 /** Powers of ten in a range; with 3s between when there is room for few. */

@@ -57,7 +57,7 @@ export function commands(phrase: string, app: App, views: View[]): Command[] {
   }
   const why = /^why\s*(.*)$/.exec(text);
   for (const [id, subject] of Object.entries(SUBJECTS)) {
-    if (why ? subject.name.toLowerCase().includes(why[1]!) || subject.short.toLowerCase().includes(why[1]!) : text.length > 2 && subject.name.toLowerCase().includes(text)) act(`why-${id}`, `Why: ${subject.name.toLowerCase()}`, "why", () => { app.selection = `kpi:${id}`; app.open = "why"; });
+    if (why ? subject.name.toLowerCase().includes(why[1]!) || subject.short.toLowerCase().includes(why[1]!) : text.length > 2 && subject.name.toLowerCase().includes(text)) act(`why-${id}`, `Why: ${subject.name.toLowerCase()}`, "why", () => { app.selection = ""; app.explain(`kpi:${id}`); });
   }
   for (const view of views) if (!text || view.title.toLowerCase().startsWith(text)) act(`v-${view.name}`, `Go to ${view.title}`, "go", () => { app.view = view.name; });
   for (const segment of SEGMENTS) if (!text || TITLES[segment].toLowerCase().startsWith(text) || text === `change ${segment}`) act(`e-${segment}`, `Change the ${TITLES[segment].toLowerCase()}`, "do", () => { app.open = segment; });

@@ -1,5 +1,7 @@
 // Formulas as they are shown. The engine writes them; here only multiplication signs and digits are made readable.
-import { digits } from "../format";
+import type { Line } from "../contract";
+import { digits, text } from "../format";
+import { symbolUnit } from "../words";
 
 const SUPER: Record<string, string> = { "-": "⁻", "0": "⁰", "1": "¹", "2": "²", "3": "³", "4": "⁴", "5": "⁵", "6": "⁶", "7": "⁷", "8": "⁸", "9": "⁹" };
 
@@ -31,6 +33,21 @@ export function symbolic(formula: string): string {
 
 export function substituted(formula: string): string {
   return shorten(tidy(formula).replace(/(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?/g, figure));
+}
+
+/** The formula with its inputs in their units; where an input is no plain number, the engine's own text. */
+export function withNumbers(line: Line): string {
+  let whole = true;
+  const filled = tidy(line.formula).replace(/(?<![\w.])[a-z_][a-z_0-9]*\b(?!\()/g, (name) => {
+    const value = line.inputs[name];
+    if (typeof value !== "number") {
+      whole = false;
+      return name;
+    }
+    const unit = symbolUnit(name, line);
+    return unit === "1" && !Number.isInteger(value) ? figure(String(value)) : text(value, unit);
+  });
+  return whole ? filled : substituted(line.substituted);
 }
 
 function shorten(text: string): string {

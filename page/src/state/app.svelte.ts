@@ -182,9 +182,11 @@ export class App {
     this.problems = [];
   }
 
-  select(subject: string): void {
+  /** Open what a number is made of; again, close it. Where the panel is not beside the view, it comes up. */
+  explain(subject: string): void {
     this.selection = this.selection === subject ? "" : subject;
     this.touched = true;
+    if (matchMedia("(max-width: 1279px)").matches) this.open = this.selection ? "why" : "";
   }
 
   option(key: string, value: string): void {

@@ -10,15 +10,17 @@ import os
 import socket
 import threading
 import webbrowser
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import msgspec
 import uvicorn
 from litestar import Litestar, Response, WebSocket, get, post, websocket
+from litestar.enums import RequestEncodingType
 from litestar.exceptions import HTTPException, WebSocketDisconnect
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.params import Body
 from litestar.static_files import create_static_files_router
 from litestar.types import ASGIApp, Receive, Scope, Send
 
@@ -78,7 +80,7 @@ def reply(question: Question) -> Reply:
 
 
 @post("/api/ask", status_code=200, sync_to_thread=True, request_max_body_size=LARGEST_ASK)
-def ask(data: Question) -> Reply:
+def ask(data: Annotated[Question, Body(media_type=RequestEncodingType.JSON)]) -> Reply:
     """One question, one answer: {id, ask} → {id, report} or {id, error}."""
     return reply(data)
 

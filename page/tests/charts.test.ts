@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { decades, halfDecades } from "../src/charts/axis";
+import { place } from "../src/charts/labels";
+import { markPath, radius } from "../src/charts/marks";
+import { csv } from "../src/components/csv";
+import { figure, symbolic } from "../src/components/formula";
+
+describe("axes", () => {
+  it("ends on half decades", () => {
+    expect(halfDecades(0.5, 1600)).toEqual([0.3, 3000]);
+    expect(halfDecades(1, 1000)).toEqual([1, 1000]);
+  });
+  it("ticks at decades", () => expect(decades(0.3, 3000)).toEqual([1, 10, 100, 1000]));
+});
+
+describe("marks", () => {
+  it("A-005: area goes with share", () => expect((radius(0.4) / radius(0.1)) ** 2).toBeCloseTo(4));
+  it("shape repeats the colour", () => expect(new Set((["compute", "memory", "network", "latency"] as const).map((bound) => markPath(bound, 0, 0, 5))).size).toBe(4));
+});
+
+describe("labels", () => {
+  it("never overlap each other, and stay inside", () => {
+    const marks = Array.from({ length: 8 }, (_, i) => ({ id: String(i), x: 300 + (i % 3), y: 100 + i, r: 5, text: `operator ${i}` }));
+    const placed = place(marks, marks, { left: 0, right: 600, top: 0, bottom: 300 });
+    expect(placed.length).toBeGreaterThan(4);
+    for (const a of placed) for (const b of placed) if (a !== b && a.anchor === b.anchor) expect(Math.abs(a.y - b.y) >= 14 || Math.abs(a.x - b.x) > 60).toBe(true);
+    for (const one of placed) expect(one.y).toBeGreaterThan(0);
+  });
+});
+
+describe("formulas", () => {
+  it("reads as people write", () => expect(symbolic("2.0 * n * k * m")).toBe("2 · n · k · m"));
+  it("drops a leading one", () => expect(symbolic("1.0 * n * k")).toBe("n · k"));
+  it("shortens numbers", () => {
+    expect(figure("1979000000000000")).toBe("1.98·10¹⁵");
+    expect(figure("0.65")).toBe("0.65");
+    expect(figure("2048")).toBe("2,048");
+  });
+});
+
+describe("csv", () => {
+  it("quotes, and lets no text run as a formula", () => expect(csv([["a,b", '=HYPERLINK("x")', 1.5, null]])).toBe('"a,b","\'=HYPERLINK(""x"")",1.5,\n'));
+});

@@ -1,0 +1,275 @@
+"""The page's server, its site, its contract and its own tests (A-002, B-015, F-05)."""
+
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import zipfile
+from importlib import util
+from pathlib import Path
+
+import pytest
+from litestar.exceptions import WebSocketDisconnect
+
+ROOT = Path(__file__).resolve().parent.parent
+SCENARIO = json.loads((ROOT / "src/rooflab/web/start.json").read_text())["scenario"]
+
+
+def unavailable(reason):
+    """Skip on a developer's machine; fail in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(f"the page must be built in CI: {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def hook():
+    spec = util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    module = util.module_from_spec(spec)
+    sys.modules["hatch_build"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def built(hook, tmp_path_factory):
+    """The built page of this checkout; one process builds, the others wait for it."""
+    lock = tmp_path_factory.getbasetemp().parent / "page.lock"
+    with lock.open("w") as held:
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.flock(held, fcntl.LOCK_EX)
+        why = hook.Page(ROOT).ensure()
+    if why:
+        unavailable(why)
+    return hook.Page(ROOT)
+
+
+@pytest.fixture
+def client(built):
+    from litestar.testing import TestClient
+
+    from rooflab.web.app import create
+
+    with TestClient(create(), base_url="http://127.0.0.1") as found:
+        yield found
+
+
+def test_the_contract_in_typescript_is_that_of_the_engine():
+    command = [sys.executable, ROOT / "tools/contract.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_question_is_answered_as_by_the_engine(client):
+    from rooflab.api import answer
+
+    ask = {"kind": "estimate", **SCENARIO}
+    reply = client.post("/api/ask", json={"id": 7, "ask": ask}).json()
+    assert reply == {"id": 7, "report": answer(ask)}
+
+
+def test_the_socket_answers_question_by_question(client):
+    with client.websocket_connect("/api/ws") as line:
+        line.send_text(json.dumps({"id": 1, "ask": {"kind": "inspect", "model": "llama-3.1-8b"}}))
+        line.send_text(json.dumps({"id": 2, "ask": {"kind": "inspect", "model": "no-such-model"}}))
+        first, second = json.loads(line.receive_text()), json.loads(line.receive_text())
+        assert first["id"] == 1
+        assert first["report"]["layers"] == 32
+        assert second["id"] == 2
+        assert "no-such-model" in second["error"]
+        line.send_text("not json")
+        assert "error" in json.loads(line.receive_text())
+        line.send_text(json.dumps({"id": 3, "ask": {"kind": "catalog", "what": "profiles"}}))
+        assert json.loads(line.receive_text())["id"] == 3  # the line outlives nonsense
+
+
+def test_bad_questions_are_errors_in_words(client):
+    reply = client.post(
+        "/api/ask", json={"ask": {"kind": "estimate", "model": "llama-3.1-8b", "on": "h100", "bacth": 3}}
+    )
+    assert reply.status_code == 200
+    assert "bacth" in reply.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["/etc/passwd", "../../secrets.json", "~/config.json", "./pyproject.toml", "C:\\config.json", "pyproject.toml"],
+)
+def test_no_file_of_this_machine_is_read_over_the_network(client, name):
+    for field, other in (("model", {"on": "h100"}), ("on", {"model": "llama-3.1-8b"})):
+        reply = client.post("/api/ask", json={"ask": {"kind": "estimate", field: name, **other}}).json()
+        assert "files are not read here" in reply["error"]
+
+
+def test_other_sites_may_not_ask(client):
+    """Another origin, or a name that only resolves to this machine, is refused; both transports."""
+    ask = {"ask": {"kind": "catalog", "what": "profiles"}}
+    assert client.post("/api/ask", json=ask, headers={"Origin": "http://elsewhere.example"}).status_code == 403
+    assert client.post("/api/ask", json=ask, headers={"Host": "rebound.example"}).status_code == 403
+    assert client.post("/api/ask", json=ask, headers={"Origin": "http://127.0.0.1"}).status_code == 200
+    refused = client.websocket_connect("/api/ws", headers={"Origin": "http://elsewhere.example"})
+    with pytest.raises(WebSocketDisconnect), refused as line:
+        line.receive_text()
+
+
+def test_a_large_body_is_refused(client):
+    body = {"ask": {"kind": "inspect", "model": {"x": "y" * 2_100_000}}}
+    assert client.post("/api/ask", json=body).status_code == 413
+
+
+@pytest.mark.parametrize(
+    "path", ["/../../pyproject.toml", "/%2e%2e/%2e%2e/pyproject.toml", "/assets/../../__init__.py", "/.stamp/../app.py"]
+)
+def test_paths_stay_inside_the_page(client, path):
+    assert client.get(path).status_code == 404
+
+
+def test_files_have_their_types(client, built):
+    for name, kind in (("pyodide/pyodide.asm.wasm", "application/wasm"), ("pyodide/pyodide.mjs", "text/javascript")):
+        assert client.get(f"/{name}").headers["content-type"].startswith(kind)
+    home = client.get("/")
+    assert home.headers["content-type"].startswith("text/html")
+    assert 'content="server"' in home.text
+
+
+def test_the_api_is_described(client):
+    """The OpenAPI page fetches nothing from elsewhere."""
+    page = client.get("/api/schema").text
+    assert "/api/ask" in page
+    assert not re.search(r"""(src|href)=['"]https?://""", page)
+    assert "/api/ask" in client.get("/api/schema/openapi.json").json()["paths"]
+
+
+def test_stored_reports_cannot_end_their_script():
+    from rooflab.web.built import stored
+
+    assert "<" not in stored()
+    assert [pair[0]["kind"] for pair in json.loads(stored())][:2] == ["estimate", "estimate"]
+
+
+def test_a_site_holds_all_it_needs(built, tmp_path):
+    """Nothing in it names another host; what Pyodide loads is there; the engine's zip has no part a browser lacks."""
+    from rooflab.units import InputError
+    from rooflab.web import site
+
+    out = site(tmp_path / "out")
+    for name in (
+        "index.html",
+        "pyodide/pyodide.asm.wasm",
+        "pyodide/python_stdlib.zip",
+        "py/msgspec.whl",
+        "py/rooflab.zip",
+    ):
+        assert (out / name).stat().st_size > 0
+    assert 'content="browser"' in (out / "index.html").read_text()
+    own = [path for path in (out / "assets").iterdir() if path.suffix in (".js", ".css")]
+    for path in own:
+        assert not re.search(r"(fetch|import|url)\(\s*[\"']?https?://", path.read_text()), path.name
+    names = zipfile.ZipFile(out / "py/rooflab.zip").namelist()
+    assert "rooflab/api/__init__.py" in names
+    assert not [name for name in names if name.split("/")[1] in ("cli", "web", "measure")]
+    site(out)  # again, into the same folder
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").write_text("x")
+    with pytest.raises(InputError, match="new folder"):
+        site(tmp_path / "mine")
+
+
+def test_the_first_script_and_style_stay_small(built):
+    """Under 250 kB of our own; views that come later load when they are opened."""
+    index = (built.out / "index.html").read_text()
+    first = [built.out / name for name in re.findall(r"""(?:src|href)="\./(assets/[^"]+\.(?:js|css))""", index)]
+    assert first
+    assert sum(path.stat().st_size for path in first) < 250_000
+
+
+def test_pyodide_is_the_same_everywhere():
+    """The page and the check of the engine in Pyodide pin one version."""
+    pins = [
+        json.loads((ROOT / folder / "package.json").read_text())["dependencies"]["pyodide"]
+        for folder in ("page", "tests/pyodide")
+    ]
+    assert len(set(pins)) == 1
+
+
+def test_the_page_is_built_only_when_its_sources_change(hook, tmp_path, monkeypatch):
+    page = hook.Page(tmp_path)
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page/main.ts").write_text("1")
+    page.out.mkdir(parents=True)
+    page.stamp.write_text(page.digest())
+    assert page.fresh()
+    (tmp_path / "page/node_modules").mkdir()
+    (tmp_path / "page/node_modules/x.js").write_text("1")
+    assert page.fresh()
+    (tmp_path / "page/main.ts").write_text("2")
+    assert not page.fresh()
+    monkeypatch.setenv("ROOFLAB_SKIP_UI", "1")
+    assert page.ensure() == ""
+    monkeypatch.delenv("ROOFLAB_SKIP_UI")
+    why = page.ensure()  # there is no package-lock.json, so it cannot be built
+    assert why.startswith("the page could not be built")
+    assert "\n" not in why
+    assert page.failure.read_text().strip() == why
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        ["svelte-check/bin/svelte-check", "--tsconfig", "./tsconfig.json", "--threshold", "warning"],
+        ["vitest/vitest.mjs", "run"],
+    ],
+    ids=["types", "vitest"],
+)
+def test_the_page_passes_its_own_checks(built, script):
+    node, _ = built.node()
+    command = [node, f"node_modules/{script[0]}", *script[1:]]
+    done = subprocess.run(
+        command, cwd=built.source, capture_output=True, text=True, timeout=300, env={**os.environ, "NO_COLOR": "1"}
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+
+
+def test_serve_listens_on_this_machine_and_stops_on_ctrl_c(built):
+    import signal
+
+    command = [sys.executable, "-m", "rooflab", "serve", "--no-browser"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    try:
+        line = server.stdout.readline()
+        host, port = re.search(r"http://([\d.]+):(\d+)/", line).groups()
+        assert host == "127.0.0.1"
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection((host, int(port)), timeout=1).close()
+                break
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        line = http.client.HTTPConnection(host, int(port), timeout=10)
+        line.request("GET", "/api/health")
+        assert json.loads(line.getresponse().read())["engine"] == "server"
+        line.close()
+        server.send_signal(signal.SIGINT)
+        _, complaints = server.communicate(timeout=20)
+        assert "Traceback" not in complaints
+        assert server.returncode in (0, 130)
+    finally:
+        server.kill()
+
+
+def test_serve_says_when_a_port_is_taken(built):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        command = [sys.executable, "-m", "rooflab", "serve", "--no-browser", "--port", str(taken.getsockname()[1])]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 2
+    assert "leave it out for a free one" in done.stderr
