@@ -260,7 +260,7 @@ class Stepper:
     def plan(self, now, seen):
         if self.policy.mixes:
             return self.schedule(now, seen)
-        batch, chunks = self.schedule(now, seen, decodes=False)
+        _, chunks = self.schedule(now, seen, decodes=False)
         if chunks:
             return [], chunks
         return self.schedule(now, seen, prompts=False)

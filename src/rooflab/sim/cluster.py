@@ -33,27 +33,32 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return tokens * self.bytes_per_token / self.bandwidth
 
 
-class Stopped(Exception):
+class _Stopped(Exception):
     """The watch asked for the end."""
 
 
 def refused(traffic: Traffic, limits: Limits) -> dict[int, str]:
-    """Requests that could never run within the limits, with the reason."""
+    """Requests that could never run within the limits, with the reason.
+
+    Raises InputError when that is all of them, or when others would wait for one of them.
+    """
     reasons: dict[int, str] = {}
-    size, blocks = limits.block_tokens, limits.blocks
-    most = blocks * size
-    if limits.chunked:
-        most_whole = most
-    else:
-        most_whole = min(most, limits.budget)
-    if max(traffic.prompt, default=0) + max(traffic.output, default=0) - 1 <= most_whole:
+    most = limits.blocks * limits.block_tokens
+    whole = most if limits.chunked else min(most, limits.budget)
+    if max(traffic.prompt, default=0) + max(traffic.output, default=0) - 1 <= whole:
         return reasons
     for request, (prompt, output) in enumerate(zip(traffic.prompt, traffic.output, strict=True)):
         stored = prompt + output - 1
-        if stored > most:
-            reasons[request] = f"{prompt:,} + {output:,} tokens exceed the cache's {most:,}"
-        elif stored > most_whole:
-            reasons[request] = f"{prompt:,} + {output:,} tokens exceed the {limits.budget:,} of an iteration, unchunked"
+        if -(-stored // limits.block_tokens) > limits.blocks:
+            reasons[request] = f"{prompt:,} + {output:,} tokens exceed the {most:,} the cache holds"
+        elif stored > whole:
+            reasons[request] = f"{prompt:,} + {output:,} tokens exceed an iteration of {limits.budget:,}, unchunked"
+    if reasons and (len(reasons) == len(traffic) or traffic.follows is not None):
+        first = min(reasons)
+        every = (
+            "no request fits" if len(reasons) == len(traffic) else f"request {first} never fits and others follow it"
+        )
+        raise InputError(f"{every}: {reasons[first]}; use shorter requests or more memory")
     return reasons
 
 
@@ -88,32 +93,23 @@ class Cluster:
                 self._followers.setdefault(before, []).append(request)
         for request, moment in enumerate(traffic.arrival):
             if moment is not None:
-                self._arrive(request, ticks_up(moment, self.bits))
+                self.ledger.arrival[request] = ticks_up(moment, self.bits)
+                if request not in self.refused:
+                    self._pending.append((self.ledger.arrival[request], request))
         heapify(self._pending)
 
     # ------------------------------------------------------------------ arrivals and ends
-
-    def _arrive(self, request: int, moment: int) -> None:
-        """A request comes at a moment; one that can never run is gone at once."""
-        self.ledger.arrival[request] = moment
-        if request in self.refused:
-            self._finished(request, moment)
-        else:
-            self._pending.append((moment, request))
 
     def _finished(self, request: int, moment: int) -> None:
         """Whoever follows this request arrives after its pause."""
         self.done += 1
         for other in self._followers.get(request, ()):
             pause = ticks(self.traffic.think[other], self.bits) if self.traffic.think else 0
-            known = len(self._pending)
-            self._arrive(other, moment + pause)
-            if len(self._pending) > known:
-                item = self._pending.pop()
-                if len(self.replicas) == 1:
-                    self.replicas[0].push(item[1])
-                else:
-                    heappush(self._pending, item)
+            self.ledger.arrival[other] = moment + pause
+            if len(self.replicas) == 1:
+                self.replicas[0].push(other)
+            else:
+                heappush(self._pending, (moment + pause, other))
 
     # ------------------------------------------------------------------ the run
 
@@ -126,7 +122,7 @@ class Cluster:
                 self._apart()
             else:
                 self._together()
-        except Stopped:
+        except _Stopped:
             return False
         return True
 
@@ -134,7 +130,7 @@ class Cluster:
         replica.step()
         self._events += 1
         if self.watch is not None and not self._events % _OFTEN and self.watch(self.done, len(self.traffic)):
-            raise Stopped
+            raise _Stopped
 
     def _alone(self) -> None:
         replica = self.replicas[0]
@@ -159,7 +155,8 @@ class Cluster:
             self._drain(replica)
 
     def _route(self, request: int) -> Replica:
-        index = self.routing.pick(self._numbered, self.traffic.prompt[request], _Seen(self.replicas, request))
+        seen = [_Seen(replica, request) for replica in self.replicas] if self.routing.looks else self.replicas
+        index = self.routing.pick(self._numbered, self.traffic.prompt[request], seen)
         self._numbered += 1
         self.ledger.replica[request] = index
         self.replicas[index].push(request)
@@ -186,22 +183,8 @@ class Cluster:
 
 
 class _Seen:
-    """What a router sees of the replicas: their load, and what they know of this request."""
+    """What a router sees of a replica: its load, and what it knows of the request to be routed."""
 
-    def __init__(self, replicas: list[Replica], request: int):
-        self._replicas, self._request = replicas, request
-
-    def __len__(self) -> int:
-        return len(self._replicas)
-
-    def __getitem__(self, index: int) -> _SeenOne:
-        return _SeenOne(self._replicas[index], self._request)
-
-    def __iter__(self):
-        return (_SeenOne(replica, self._request) for replica in self._replicas)
-
-
-class _SeenOne:
     __slots__ = ("_replica", "_request")
 
     def __init__(self, replica: Replica, request: int):

@@ -136,8 +136,8 @@ def gaps(run: Run) -> Spread | None:
             if reached >= wanted:
                 found[f"p{p}"] = values[edge]
                 break
-    found["mean"] = math.fsum(bins[edge] * values[edge] for edge in edges) / total
-    return Spread(count=total, **found, least=values[edges[0]], most=values[edges[-1]])
+    mean = math.fsum(bins[edge] * values[edge] for edge in edges) / total
+    return Spread(count=total, mean=mean, **found, least=values[edges[0]], most=values[edges[-1]], interval={})
 
 
 def _bin(ticks: int) -> int:
@@ -275,40 +275,38 @@ def measure(
         **_occupancy(run, span),
         preemptions=sum(run.preempted),
         cache_hit_rate=hits / prompt if run.limits.caching and prompt else None,
-        **_money(span, devices, price, power, output, prompt),
+        cost_per_million_tokens=_per_million(price, devices, span, output + prompt),
+        cost_per_million_output_tokens=_per_million(price, devices, span, output),
+        energy_per_million_tokens=_per_million(power, devices, span, output + prompt),
         iterations=run.iterations(),
         events=run.events,
     )
 
 
-def _money(
-    span: float, devices: int, price: float | None, power: float | None, output: int, prompt: int
-) -> dict[str, float | None]:
-    """What the devices cost and draw over the makespan, per million tokens."""
-    million, cost = MILLION, None if price is None else price * devices * span
-    tokens = output + prompt
-    return {
-        "cost_per_million_tokens": None if cost is None or not tokens else cost / tokens * million,
-        "cost_per_million_output_tokens": None if cost is None or not output else cost / output * million,
-        "energy_per_million_tokens": None if power is None or not tokens else power * devices * span / tokens * million,
-    }
+def _per_million(rate: float | None, devices: int, span: float, tokens: int) -> float | None:
+    """What the devices cost or draw over the makespan, per million tokens."""
+    return None if rate is None or not tokens else rate * devices * span / tokens * MILLION
 
 
 def _occupancy(run: Run, span: float) -> dict[str, float]:
     """Means over the time in which a replica works; busy over the makespan."""
-    worked = slots = blocks = peak = 0
-    for log in run.logs:
+    worked = slots = blocks = pools = 0
+    peak = 0.0
+    for log, pool in zip(run.logs, run.pools, strict=True):
+        most = 0
         for row in log:
             worked += row[2]
             slots += row[2] * row[6]
             blocks += row[2] * row[7]
-            if row[7] > peak:
-                peak = row[7]
+            pools += row[2] * pool
+            if row[7] > most:
+                most = row[7]
+        peak = max(peak, most / pool)
     mean = slots / worked if worked else 0.0
     return {
         "running": mean,
         "slot_occupancy": mean / run.limits.slots,
-        "kv_occupancy": blocks / worked / run.limits.blocks if worked else 0.0,
-        "kv_peak": peak / run.limits.blocks,
+        "kv_occupancy": blocks / pools if pools else 0.0,
+        "kv_peak": peak,
         "busy": seconds(worked, run.bits) / span / run.replicas if span else 0.0,
     }

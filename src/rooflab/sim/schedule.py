@@ -41,13 +41,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Policy(Protocol):
     """Order and admission; any object with these attributes will do."""
 
-    name: str
-    mixes: bool
-    """Whether prompt chunks and decoding share an iteration; otherwise prompts go first and decoding waits."""
-    refills: bool
-    """Whether a running batch takes new requests; otherwise only an empty one does, and its prompts are computed at once."""
-    key: Callable[[int, int, int, int], Any] | None
-    """(prompt, priority, arrival, number) to what waiting requests are sorted by; None serves in order of arrival."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def mixes(self) -> bool:
+        """Whether prompt chunks and decoding share an iteration; otherwise prompts go first and decoding waits."""
+        ...
+
+    @property
+    def refills(self) -> bool:
+        """Whether a running batch takes new requests; otherwise only an empty one does, and its prompts are computed at once."""
+        ...
+
+    @property
+    def key(self) -> Callable[[int, int, int, int], Any] | None:
+        """(prompt, priority, arrival, number) to what waiting requests are sorted by; None serves in order of arrival."""
+        ...
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +70,7 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     key: Callable[[int, int, int, int], Any] | None = None
 
 
-POLICIES: dict[str, Policy] = {
+POLICIES: dict[str, Named] = {
     policy.name: policy
     for policy in (
         Named(name="chunked", title="continuous batching, decoding first, prompts in chunks (vLLM V1)"),

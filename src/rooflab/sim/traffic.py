@@ -245,7 +245,7 @@ def conversations(
     opened = open_loop(sessions, rate, prompt, output, seed=seed).arrival
     asks, answers = prompt.sampler(stream(seed, "prompt")), output.sampler(stream(seed, "output"))
     pauses = stream(seed, "think")
-    columns: dict[str, list[Any]] = {n: [] for n in ("arrival", "prompt", "output", "follows", "think", "session")}
+    columns: dict[str, Any] = {n: [] for n in ("arrival", "prompt", "output", "follows", "think", "session")}
     for number in range(sessions):
         said = 0
         for turn in range(turns):
