@@ -1,4 +1,4 @@
-"""The two-stage calculator (profile `classroom`): B-025..B-040, B-050..B-056, B-060..B-064, E-30.
+"""The two-stage calculator (profile `classroom`).
 
 The reference figures are requirement B-056: a model of exactly 8.03e9 parameters, 32 layers, 32 query and 8 KV heads of 128,
 prompt 2,048, output 256, 989 TFLOP/s at one half, 3.35 TB/s at seven tenths.
@@ -102,7 +102,9 @@ def test_a_slow_link():
 
 
 def test_prefill_by_hand():
-    """B-031..B-036: two stages and 0.1 ms. 2·P·T FLOP against weights and 4·L·T·width·2 bytes; 2·L·T(T+1)·width FLOP
+    """B-030, B-031, B-032, B-033, B-035, B-036: two stages and 0.1 ms.
+
+    2·P·T FLOP against weights and 4·L·T·width·2 bytes; 2·L·T(T+1)·width FLOP
     against the cache written once and as many activation bytes."""
     tokens = 2 * 100
     linear, attention = operators(LAB, Step(prefill_sequences=2, prefill_tokens=100), counting="published")
@@ -220,7 +222,8 @@ def test_out_of_memory_shows_no_times():
 
 @pytest.mark.parametrize("batch", [1, 7, 32])
 def test_memory_by_kind(batch):
-    """B-021, B-025..B-029: weights 16.06 GB; cache 131,072 B × 2,304 tokens; eight buffers; 2 GB of reserve."""
+    """B-021, B-025, B-026, B-027, B-028, B-029: weights of 16.06 GB, a cache of 131,072 B × 2,304
+    tokens, eight buffers, and 2 GB of reserve."""
     m = ask(batch=batch, ignore_memory=True).memory
     assert m.weights == 16.06e9
     assert m.kv == batch * 2304 * 131072

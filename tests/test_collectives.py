@@ -87,8 +87,8 @@ def test_an_all_reduce_is_a_reduce_scatter_and_an_all_gather():
 
 @given(
     ranks=st.sampled_from([1, 2, 3, 4, 8]),
-    payload=st.floats(0, 1e9),
-    alpha=st.floats(0, 1e-4),
+    payload=st.integers(0, 10**9),
+    alpha=st.sampled_from([0.0, 1e-7, 5e-6, 1e-4]),
     beta=st.floats(1e9, 1e12),
 )
 def test_automatic_choice_is_the_cheaper_of_the_two_candidates(ranks, payload, alpha, beta):
@@ -99,7 +99,7 @@ def test_automatic_choice_is_the_cheaper_of_the_two_candidates(ranks, payload, a
         collectives.ring_all_reduce(ranks, payload, alpha, beta),
         collectives.one_shot_all_reduce(ranks, payload, alpha, beta),
     )
-    assert time == (min(candidates) if ranks > 1 else 0.0)
+    assert time == pytest.approx(min(candidates) if ranks > 1 else 0.0, rel=1e-12, abs=0)
 
 
 def test_in_network_reduction_competes_where_the_link_has_it():
@@ -127,7 +127,7 @@ def test_a_device_alone_has_no_links():
 
 @given(
     ranks=st.lists(st.sampled_from([1, 2, 4, 8, 16, 32, 64, 256, 1024]), min_size=1, max_size=5),
-    payload=st.floats(0, 1e8),
+    payload=st.integers(0, 10**8),
     kind=st.sampled_from(["all_reduce", "all_gather", "all_to_all", "ring", "send"]),
     algorithm=st.sampled_from(["auto", "ring", "flat", "hierarchical", "none"]),
     name=st.sampled_from(["sip", "dgx-h100", "tpu-v5e-pod", "gb200-nvl72"]),

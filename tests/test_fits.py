@@ -1,4 +1,4 @@
-"""Which layouts a model admits, and memory by kind: A-045, A-055, B-025..B-028, B-060, D-011, D-012, D-050..D-054, D-908, F-02.
+"""Which layouts a model admits, and memory by kind.
 
 Expected bytes are worked out by hand. The tiny models have hidden width 64, 8 query and 4 KV heads of 16, feed-forwards of
 160, two layers and a vocabulary of 1,000; numbers are BF16, 2 bytes.
@@ -170,7 +170,7 @@ def test_metadata_is_a_share_of_quantised_weights():
 
 
 def test_cache_is_reserved_for_prompt_and_answer():
-    """B-026: 2 × L × H_kv × width × context × batch × bytes: 2·2·4·16·10·3·2 = 15,360; fp8 halves it."""
+    """B-026, E-08: 2 × L × H_kv × width × context × batch × bytes: 2·2·4·16·10·3·2 = 15,360; fp8 halves it."""
     assert memory(TINY, batch=3).kv == 15360
     assert memory(TINY, batch=3, precision=Precision(kv="fp8")).kv == 7680
 

@@ -1,4 +1,4 @@
-"""Counts of a step: A-010, A-011, A-016, A-017, A-018, A-021, A-033, A-034, A-035, A-036, A-038, C-013, D-911.
+"""What work a step is: operators, FLOP, bytes and messages.
 
 Every expected count is worked out by hand, in the comments or from a requirement. The tiny models have hidden width 64,
 8 query and 4 KV heads of 16, feed-forwards of 160 and a vocabulary of 1,000; numbers are BF16, 2 bytes.
@@ -522,7 +522,7 @@ def test_the_step_of_a_chip():
 
 
 def test_the_two_stages_of_the_calculator():
-    """B-032..B-036: two operators, from all parameters and all layers (more in test_classroom)."""
+    """B-032, B-034: two operators, from all parameters and all layers (more in test_classroom)."""
     linear, attention = operators(published(), DECODE, counting="published")
     assert linear.flop == 2 * 8.03e9 * 3
     assert attention.flop == 4 * 32 * 3 * 10 * 4096

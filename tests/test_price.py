@@ -1,4 +1,4 @@
-"""Prices of single operators and of steps: A-010..A-015, A-022, A-024, B-030, D-070, D-074, E-24, F-04, F-06.
+"""How long single operators and whole steps take.
 
 Expected times are worked out in the comments; the round device does 100 TFLOP/s and 1 TB/s.
 """

@@ -1,4 +1,4 @@
-"""The four named profiles and what ties them together: E-01..E-07, E-09..E-12, E-16, E-26, E-29.
+"""The four named profiles and what ties them together.
 
 What each profile switches on is the table of conflicts in the requirements, row by row.
 """
@@ -26,6 +26,7 @@ TABLE = {
     "E-04 combine": ("combine", ("max", "max", "max", "sum")),
     "E-04 grain": ("group", ("op", "stage", "two_stage", "step")),
     "E-05 padding": ("tiles", (True, False, False, False)),
+    "E-06 pairs": ("causal", ("exact", "half", "exact", None)),
     "E-07 algorithm": ("collective", ("auto", "flat", "ring", "none")),
     "E-07 overlap": ("overlap", (False, True, False, False)),
     "E-09 workspace": ("workspace", ("engine", "sharded", "eight_buffers", None)),
@@ -42,7 +43,10 @@ NAMES = ("operator", "sharded", "classroom", "envelope")
 
 @pytest.mark.parametrize("row", TABLE)
 def test_switches_follow_the_table_of_conflicts(row):
-    """E-01..E-16, E-26: each reference design is a record of switches; None where the row does not say."""
+    """E-01, E-02, E-03, E-04, E-05, E-06, E-07, E-09, E-10, E-12, E-16, E-26: each reference design is a record of switches.
+
+    None where the row of the table does not say.
+    """
     switch, values = TABLE[row]
     for name, expected in zip(NAMES, values, strict=True):
         if expected is not None:

@@ -1,5 +1,4 @@
-"""The stages of one device of a hierarchy (profile `sharded`): D-005..D-015, D-050..D-057, D-060..D-074, D-080..D-088,
-D-114..D-116, D-911, E-25.
+"""The stages of one device of a hierarchy (profile `sharded`).
 
 Golden rows are requirements D-086 and D-087. The further points come from an independent calculator of the same definitions
 (the reference oracle `sip.py`), read once and written down here; it has one flat link between SIPs.
@@ -75,7 +74,7 @@ def memory(what: Model, layout: Layout, context: int, batch: int = 1, phase: str
 
 
 def test_the_machine_of_the_reference():
-    """D-001, D-002, D-005: a PE has 6 GB, 256 GB/s and 8 TFLOP/s; 8 to a cube, 16 cubes to a SIP; links 512, 128 and
+    """D-001, D-002, D-005, E-21: a PE has 6 GB, 256 GB/s and 8 TFLOP/s; 8 to a cube, 16 cubes to a SIP; links 512, 128 and
     50 GB/s with 20 ns, 100 ns and 1 µs; 0.8 of the compute rate, all of the bandwidth."""
     pe = SIP.device
     assert (pe.memory, pe.memory_bandwidth, pe.rate("bf16")) == (6e9, 256e9, 8e12)
@@ -91,7 +90,8 @@ def test_the_machine_of_the_reference():
 
 
 def test_the_golden_row_of_the_reference():
-    """D-086: Qwen 3 8B, decode at 1,048,576, batch 1, CP8 on cubes, TP8 on PEs: µs a layer, memory, 12.1 ms a token."""
+    """D-006, D-008, D-086: Qwen 3 8B, decode at 1,048,576, batch 1, CP8 on cubes, TP8 on PEs: µs a layer,
+    memory, and 12.1 ms a token."""
     layout = cut(cp=8, tp=8)
     found = stages(QWEN, layout, decode(1048576))
     expected = {
@@ -211,7 +211,8 @@ POINTS = {
 
 @pytest.mark.parametrize("name", POINTS)
 def test_points_of_the_independent_calculator(name):
-    """D-060..D-073, D-080..D-082, D-085: every stage at further layouts, both phases, all placements and scopes."""
+    """D-009, D-060, D-061, D-062, D-063, D-064, D-065, D-066, D-067, D-068, D-069, D-070, D-071, D-072, D-073, D-080, D-081,
+    D-082, D-085: every stage at further layouts, in both phases, for all placements and scopes."""
     what, layout, step, expected, weights, cache = POINTS[name]
     found = {stage: time for stage, time in stages(what, layout, step).items() if time > 1e-9}
     sent = found.pop("pipeline_send", 0.0)  # D-085 leaves it out of one token's latency, which is why it is apart here
@@ -241,7 +242,8 @@ def counted(step: Step, layout: Layout = SMALL, what: Model = TINY, causal: str 
 
 
 def test_decode_stages_by_hand():
-    """D-011, D-060..D-069, D-072: N_t = B = 3 rows; S_local = 5 keys; 4 heads and 2 KV heads of 16 a rank."""
+    """D-011, D-060, D-061, D-062, D-063, D-064, D-065, D-066, D-067, D-068, D-069, D-071, D-080, D-081: N_t = B = 3 rows;
+    S_local = 5 keys; 4 heads and 2 KV heads of 16 a rank."""
     ops = counted(decode(10, 3))
     expected = {
         # name: (FLOP, bytes)
