@@ -5,6 +5,7 @@ from functools import cache
 
 import published
 import pytest
+
 from rooflab import hf
 from rooflab.model import Model
 

@@ -193,9 +193,15 @@ def nemotron_h(k: Keys, facts: Facts) -> Parts:
         raise k.refuse(("hybrid_override_pattern", "layers_block_type"), "which layer is what")
     if len(words) > 4096:
         raise InputError(f"{len(words)} layers are more than 4096; correct the config")
-    made = {word: nemotron_layer(k, facts, hidden, word) for word in set(words)}
+    extra = hybrid_words(k, "mtp_hybrid_override_pattern", "mtp_layers_block_type") or ["attention", "moe"]
+    predicts = bool(k.data.get("num_nextn_predict_layers"))
+    made = {word: nemotron_layer(k, facts, hidden, word) for word in {*words, *(extra if predicts else ())}}
     return Parts(
-        hidden=hidden, vocab=vocabulary(k), layers=[made[word] for word in words], other=outside(k, facts, hidden)
+        hidden=hidden,
+        vocab=vocabulary(k),
+        layers=[made[word] for word in words],
+        other=outside(k, facts, hidden),
+        mtp_layers=[made[word] for word in extra] if predicts else [],
     )
 
 

@@ -6,10 +6,11 @@ was looked for under. `null` counts as absent, except that it also switches off 
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from rooflab.units import InputError, shown
 
@@ -39,7 +40,7 @@ MISSING = _Missing()
 @cache
 def class_defaults() -> dict[str, Data]:
     """What the reference configuration classes assume for keys a file leaves out, by model type."""
-    return json.loads((Path(__file__).parent / "class_defaults.json").read_text(encoding="utf-8"))
+    return msgspec.json.decode((Path(__file__).parent / "class_defaults.json").read_bytes())
 
 
 class Keys:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
 from typing import Any
 
 from rooflab.hf.families import Facts
@@ -169,9 +170,8 @@ class Patterns:
 
     def _expression(self, text: str, outer: Keys) -> None:
         simple = re.sub(r"(\.\*)+", ".*", text)
-        risky = (
-            len(simple) > 300 or len(re.findall(r"[*+{]", simple)) > 4 or re.search(r"[)\]][*+{].*[)\]][*+{]", simple)
-        )
+        risky = len(simple) > 300 or len(re.findall(r"[*+{]", simple)) > 4
+        risky = risky or re.search(r"[)\]][*+{].*[)\]][*+{]", simple) or re.search(r"[*+}][^()]*\)[*+{]", simple)
         try:
             if risky:
                 raise re.error("too many wildcards")
@@ -182,8 +182,7 @@ class Patterns:
     def match(self, name: str) -> bool:
         """True when a module of this name is left alone."""
         layer = name.split(".", 2)[1] if name.startswith("layers.") else ""
-        plain = (*self.general, *self.by_layer.get(layer, ()))
-        if any(_matches(pattern, name) for pattern in plain):
+        if any(_matches(pattern, name) for pattern in (*self.general, *self.by_layer.get(layer, ()))):
             return True
         full = (name, f"model.{name}", f"language_model.model.{name}", f"model.language_model.{name}")
         return any(expression.match(each) for expression in self.expressions for each in full)
@@ -195,10 +194,22 @@ def _bare(name: str) -> str:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    if "*" in pattern or "?" in pattern:
-        wrapped = f"model.{name}"
-        return any(fnmatchcase(name, each) or fnmatchcase(wrapped, each) for each in (pattern, f"{pattern}.*"))
-    return name == pattern or name.startswith(pattern + ".") or name.endswith("." + pattern) or f".{pattern}." in name
+    stem = pattern.removesuffix("*")
+    if not _WILD.search(stem):
+        if stem != pattern:
+            return name.startswith(stem)
+        return name == stem or name.startswith(stem + ".") or name.endswith("." + stem) or f".{stem}." in name
+    glob = _glob(pattern)
+    return bool(glob.match(name) or glob.match(f"model.{name}"))
+
+
+_WILD = re.compile(r"[*?\[]")
+
+
+@lru_cache(maxsize=4096)
+def _glob(pattern: str) -> re.Pattern[str]:
+    """A glob as an expression that may end at any part of a name; stars do not backtrack."""
+    return re.compile(translate(pattern).replace(r"\Z", r"(?:\..*)?\Z").replace(r"\z", r"(?:\..*)?\z"))
 
 
 # -------------------------------------------------------------------------------------- methods → formats

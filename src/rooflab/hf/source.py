@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from rooflab.hf.text import read
 from rooflab.model import Model
@@ -49,13 +50,11 @@ def names() -> tuple[str, ...]:
 
 @cache
 def aliases() -> dict[str, str]:
-    """Every name a catalog model answers to → its file's stem."""
-    found: dict[str, str] = {}
-    for stem, entry in tomllib.loads((CATALOG / "index.toml").read_text(encoding="utf-8")).items():
-        for name in (stem, entry["id"], entry["id"].rpartition("/")[2], *entry.get("aliases", ())):
-            found.setdefault(_plain(name), stem)
-            found.setdefault(_plain(name.rpartition("/")[2]), stem)
-    return found
+    """Every name a catalog model answers to → its file's stem (the catalog writes this table from `index.toml`)."""
+    table = msgspec.json.decode((CATALOG.parent / "aliases.json").read_bytes(), type=dict[str, dict[str, str]])[
+        "models"
+    ]
+    return {**{stem: stem for stem in names()}, **table}
 
 
 def _plain(name: str) -> str:
