@@ -19,8 +19,11 @@ export interface Asked<K extends keyof Kinds> {
   readonly took: number;
 }
 
-/** Follow a question; call while a component is set up, or inside $effect.root. null asks nothing. */
-export function asked<K extends keyof Kinds>(make: () => Question<K> | null): Asked<K> {
+/**
+ * Follow a question; call while a component is set up, or inside $effect.root. null asks nothing.
+ * `after`: milliseconds of quiet before it is asked, for what may come a moment later than the numbers themselves.
+ */
+export function asked<K extends keyof Kinds>(make: () => Question<K> | null, after = 0): Asked<K> {
   let report = $state.raw<Kinds[K]["report"] | null>(null);
   let of = $state.raw<Question<K> | null>(null);
   let newest = $state.raw<Question<K> | null>(null);
@@ -72,7 +75,12 @@ export function asked<K extends keyof Kinds>(make: () => Question<K> | null): As
       return;
     }
     busy = true;
-    queue.push(question);
+    if (!after) {
+      queue.push(question);
+      return;
+    }
+    const timer = setTimeout(() => queue.push(question), after);
+    return () => clearTimeout(timer);
   });
   return {
     get report() {

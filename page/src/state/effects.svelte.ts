@@ -37,7 +37,7 @@ export function effects(make: () => { scenario: Scenario; changes: { id: string;
         found = Object.fromEntries(pairs);
         busy = false;
       }
-    }, 60);
+    }, 160);
     return () => clearTimeout(timer);
   });
   return {
