@@ -1,8 +1,9 @@
 """Prefill and decode on replicas of their own, with the cache entries of each prompt carried over a link.
 
 A prompt is computed on a prefill replica, its cache entries travel over that replica's link, first come first served, and the
-decode replica computes the last prompt token again and makes the first token, as vLLM does. Cache is taken on the decode side when
-a request starts there, and given back on the prefill side when its prompt is done; blocks held during the transfer are left out.
+decode replica computes the last prompt token again and makes the first token, as vLLM does. Cache is taken on the decode side
+when a request starts there, and given back on the prefill side when its prompt is done; blocks
+held during the transfer are left out.
 """
 
 from __future__ import annotations

@@ -1,0 +1,336 @@
+"""Questions that take many runs: load curves with intervals, the highest load within limits, policies side by side, capacity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rooflab.sim.cluster import Transfer, Watch, simulate
+from rooflab.sim.measure import Measures, Spread, measure
+from rooflab.sim.run import Run
+from rooflab.sim.schedule import Limits, Policy
+from rooflab.sim.split import Stage, simulate_split
+from rooflab.sim.surface import StepSurface
+from rooflab.sim.traffic import Traffic
+from rooflab.units import InputError, format
+
+Make = Callable[[float, int], Traffic]
+"""(load, seed) to a traffic."""
+_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
+      2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)  # fmt: skip
+"""Student's t at 95 % for 1 to 30 degrees of freedom."""
+FIGURES = ("ttft", "ttft_from_admission", "tpot", "itl", "e2e", "queue_time")
+LARGEST = 65536.0
+"""Users that a search goes up to."""
+AT = ("mean", "p50", "p90", "p95", "p99")
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine to send traffic to, and what its devices cost."""
+
+    surface: StepSurface
+    limits: Limits
+    policy: str | Policy = "chunked"
+    replicas: int = 1
+    routing: str = "round_robin"
+    split: tuple[int, int] | None = None
+    """Prefill and decode replicas; then `replicas` and `policy` do not count."""
+    transfer: Transfer | None = None
+    devices_per_replica: int = 1
+    price: float | None = None
+    power: float | None = None
+
+    def devices(self) -> int:
+        """Devices of all replicas."""
+        count = self.replicas if self.split is None else self.split[0] + self.split[1]
+        return count * self.devices_per_replica
+
+    def play(self, traffic: Traffic, watch: Watch | None = None) -> Run:
+        """One run."""
+        if self.split is not None:
+            if self.transfer is None:
+                raise InputError("disaggregate: give the link that carries the cache between the phases")
+            stages = [Stage(self.surface, self.limits, count) for count in self.split]
+            return simulate_split(traffic, stages[0], stages[1], self.transfer, watch=watch)
+        named = isinstance(self.policy, str)
+        return simulate(
+            traffic,
+            self.surface,
+            self.limits,
+            policy_name=self.policy if named else "chunked",  # type: ignore[arg-type]
+            rule=None if named else self.policy,  # type: ignore[arg-type]
+            replicas=self.replicas,
+            routing=self.routing,
+            watch=watch,
+        )
+
+    def measured(self, run: Run, **more: Any) -> Measures:
+        """A run's figures with this setup's cost and energy."""
+        return measure(run, devices=self.devices(), price=self.price, power=self.power, **more)
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One load: figures as the mean over replications, with half the 95 % interval; None where a run was overloaded."""
+
+    load: float
+    replications: int
+    overload: bool
+    """In at least half of the replications."""
+    figures: dict[str, float | None]
+    interval: dict[str, float | None]
+
+
+_RATES = ("request_rate", "output_throughput", "total_throughput", "goodput", "attainment", "running", "slot_occupancy",
+          "kv_occupancy", "cost_per_million_tokens", "energy_per_million_tokens")  # fmt: skip
+
+
+def figures_of(measures: Measures) -> dict[str, float | None]:
+    """Times by name and statistic (ttft_p95) and rates, flat."""
+    found: dict[str, float | None] = {}
+    for name in FIGURES:
+        spread: Spread | None = getattr(measures, name)
+        for at in AT:
+            found[f"{name}_{at}"] = None if spread is None else getattr(spread, at)
+    found.update({name: getattr(measures, name) for name in _RATES})
+    return found
+
+
+def averaged(load: float, all_measures: Sequence[Measures]) -> Point:
+    """Means over replications with Student's intervals."""
+    tables = [figures_of(measures) for measures in all_measures]
+    count = len(tables)
+    means: dict[str, float | None] = {}
+    widths: dict[str, float | None] = {}
+    for name in tables[0]:
+        values = [value for table in tables if (value := table[name]) is not None]
+        whole = len(values) == count
+        mean = means[name] = math.fsum(values) / count if whole else None
+        if mean is None or count < 2:
+            widths[name] = None
+            continue
+        variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+        widths[name] = _T[min(count - 1, len(_T)) - 1] * math.sqrt(variance / count)
+    grows = 2 * sum(measures.overload for measures in all_measures) >= count
+    return Point(load=load, replications=count, overload=grows, figures=means, interval=widths)
+
+
+def load_sweep(
+    setup: Setup,
+    make: Make,
+    loads: Sequence[float],
+    *,
+    replications: int = 3,
+    seed: int = 0,
+    mapper: Callable[[Callable[[tuple[float, int]], Measures], Iterable[tuple[float, int]]], Iterable[Measures]] = map,
+    **more: Any,
+) -> list[Point]:
+    """Load curve (requirement A-051): every load with `replications` seeds; `mapper` may be an executor's map."""
+    tasks = [(load, seed + number) for load in loads for number in range(replications)]
+    results = list(mapper(_Task(setup, make, more), tasks))
+    return [
+        averaged(load, results[place * replications : (place + 1) * replications]) for place, load in enumerate(loads)
+    ]
+
+
+class _Task:
+    """One run of a sweep, in a form that can be sent to another process."""
+
+    def __init__(self, setup: Setup, make: Make, more: dict[str, Any]):
+        self.setup, self.make, self.more = setup, make, more
+
+    def __call__(self, task: tuple[float, int]) -> Measures:
+        load, seed = task
+        return self.setup.measured(self.setup.play(self.make(load, seed)), **self.more)
+
+
+def side_by_side(
+    setup: Setup, traffic: Traffic, policies: Sequence[str], watch: Watch | None = None, **more: Any
+) -> dict[str, Measures]:
+    """The same traffic under several policies (requirements B-070, B-074)."""
+    found: dict[str, Measures] = {}
+    for name in policies:
+        changed = msgspec.structs.replace(setup, policy=name)
+        found[name] = changed.measured(changed.play(traffic, watch), **more)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- limits on time
+
+
+def holds(measures: Measures, slo: Mapping[str, float], at: str = "p95") -> bool:
+    """Whether the statistic of every limited time stays within its limit; never under overload or with requests refused."""
+    if measures.overload or measures.refused or measures.unfinished:
+        return False
+    for name, limit in slo.items():
+        spread: Spread | None = getattr(measures, name)
+        if spread is not None and getattr(spread, at) > limit:
+            return False
+    return True
+
+
+def alone(traffic: Traffic) -> Traffic:
+    """The same requests, each with the engine to itself."""
+    count = len(traffic)
+    arrival: list[float | None] = [0.0, *[None] * (count - 1)]
+    follows: list[int | None] = [None, *range(count - 1)]
+    return msgspec.structs.replace(
+        traffic, arrival=arrival, follows=follows, think=[0.0] * count, session=None, hashes=None
+    )
+
+
+def possible(setup: Setup, traffic: Traffic, slo: Mapping[str, float], at: str) -> None:
+    """Raises InputError when a request alone on the engine already misses a limit, with the least it takes."""
+    single = msgspec.structs.replace(setup, replicas=1)
+    measures = single.measured(single.play(alone(traffic)))
+    for name, limit in slo.items():
+        spread: Spread | None = getattr(measures, name)
+        if spread is not None and getattr(spread, at) > limit:
+            least = format(getattr(spread, at), "s")
+            raise InputError(
+                f"slo.{name}: {format(limit, 's')} cannot be met: with the engine to itself, {at} is {least}; allow more, or "
+                "use a faster system or layout"
+            )
+
+
+class Highest(msgspec.Struct, frozen=True, kw_only=True):
+    """The highest load found within the limits, the lowest found beyond them, and every load tried."""
+
+    load: float
+    beyond: float | None
+    measures: Measures
+    tried: list[tuple[float, bool]]
+
+
+def saturation(setup: Setup, traffic: Traffic) -> float:
+    """Requests per second when all of them wait from the start."""
+    count = len(traffic)
+    together = msgspec.structs.replace(traffic, arrival=[0.0] * count, follows=None, think=None)
+    span = setup.play(together).makespan()
+    return count / span if span else 0.0
+
+
+def highest_load(
+    setup: Setup,
+    make: Make,
+    slo: Mapping[str, float],
+    *,
+    at: str = "p95",
+    tolerance: float = 0.02,
+    seed: int = 0,
+    whole: bool = False,
+    most: float | None = None,
+    **more: Any,
+) -> Highest:
+    """The highest load within the limits (requirement A-051), by bisection with the same random numbers at every load.
+
+    `whole`: loads are numbers of users; else rates. Without limits on times, what holds is a queue that does not grow.
+    """
+    possible(setup, make(1.0, seed), slo, at)
+    tried: list[tuple[float, bool]] = []
+
+    def attempt(load: float) -> tuple[bool, Measures]:
+        measures = setup.measured(setup.play(make(load, seed)), slo=slo, **more)
+        good = holds(measures, slo, at)
+        tried.append((load, good))
+        return good, measures
+
+    high = most or (1.0 if whole else 1.3 * saturation(setup, make(1.0, seed)))
+    low = 1.0 if whole else high / 512.0
+    good, best = attempt(low)
+    if not good:
+        raise InputError(
+            f"slo: does not hold even at {low:.3g} {'users' if whole else 'requests/s'}, the lowest load tried"
+        )
+    while True:
+        high = min(high * 2.0, most or LARGEST) if whole else high
+        good, measures = attempt(high)
+        if not good:
+            break
+        if not whole or high >= (most or LARGEST):
+            return Highest(load=high, beyond=None, measures=measures, tried=tried)
+        low, best = high, measures
+    while high - low > (1.0 if whole else tolerance * high):
+        middle = (
+            math.floor((low + high) / 2.0)
+            if whole
+            else math.sqrt(low * high)
+            if high > 2.0 * low
+            else (low + high) / 2.0
+        )
+        good, measures = attempt(middle)
+        if good:
+            low, best = middle, measures
+        else:
+            high = middle
+    return Highest(load=low, beyond=high, measures=best, tried=tried)
+
+
+class Capacity(msgspec.Struct, frozen=True, kw_only=True):
+    """The fewest replicas that hold the limits, or the best division of a number of them."""
+
+    replicas: int
+    split: tuple[int, int] | None
+    holds: bool
+    measures: Measures
+    tried: list[tuple[str, bool]]
+
+
+def fewest_replicas(
+    setup: Setup, traffic: Traffic, slo: Mapping[str, float], *, at: str = "p95", most: int = 1024, **more: Any
+) -> Capacity:
+    """The fewest replicas whose percentiles stay within the limits under this traffic.
+
+    Raises InputError when no number of replicas can help, or when `most` are not enough.
+    """
+    possible(setup, traffic, slo, at)
+    tried: list[tuple[str, bool]] = []
+
+    def attempt(count: int) -> tuple[bool, Measures]:
+        changed = msgspec.structs.replace(setup, replicas=count, split=None)
+        measures = changed.measured(changed.play(traffic), slo=slo, **more)
+        good = holds(measures, slo, at)
+        tried.append((str(count), good))
+        return good, measures
+
+    low, high = 0, 1
+    good, best = attempt(high)
+    while not good:
+        if high >= most:
+            raise InputError(f"slo: {high:,} replicas are not enough; allow more time or slow the traffic")
+        low, high = high, min(most, high * 2)
+        good, best = attempt(high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        good, measures = attempt(middle)
+        if good:
+            high, best = middle, measures
+        else:
+            low = middle
+    return Capacity(replicas=high, split=None, holds=True, measures=best, tried=tried)
+
+
+def best_split(
+    setup: Setup, traffic: Traffic, slo: Mapping[str, float], replicas: int, *, at: str = "p95", **more: Any
+) -> Capacity:
+    """The division of replicas into prefill and decode under which most requests meet every limit.
+
+    Tries every division; of equals the one with the lowest mean time from arrival to end.
+    """
+    if replicas < 2:
+        raise InputError(f"replicas: {replicas} cannot be divided; give at least 2")
+    best: tuple[tuple[float, float], Capacity] | None = None
+    tried: list[tuple[str, bool]] = []
+    for before in range(1, replicas):
+        split = (before, replicas - before)
+        changed = msgspec.structs.replace(setup, split=split)
+        measures = changed.measured(changed.play(traffic), slo=slo, **more)
+        good = holds(measures, slo, at)
+        tried.append((f"{split[0]}:{split[1]}", good))
+        key = (-(measures.attainment or 0.0), math.inf if measures.e2e is None else measures.e2e.mean)
+        if best is None or key < best[0]:
+            best = (key, Capacity(replicas=replicas, split=split, holds=good, measures=measures, tried=tried))
+    assert best is not None
+    return best[1]
