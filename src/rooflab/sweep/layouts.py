@@ -161,9 +161,21 @@ def sweep_layouts(asked: Study, axes: Mapping[str, Sequence[Any]], *, vectorise:
             raise InputError(f"axes: {shown(name)} is not an axis{nearest(name, AXES)}; use {', '.join(AXES)}")
         if not values:
             raise InputError(f"axes.{name}: give at least one value")
+        for value in values:
+            _check_axis(name, value)
     grid = Grid({name: axes.get(name, values) for name, values in AXES.items()}, vectorise=vectorise)
     columns = _columns(asked, grid)
     return _frame(asked, grid, columns)
+
+
+def _check_axis(name: str, value: Any) -> None:
+    """A value an axis can take: one of its names, or a degree."""
+    known = AXES[name]
+    if isinstance(known[0], str):
+        if value not in known:
+            raise InputError(f"axes.{name}: {shown(value)} is not one of {', '.join(known)}")
+    elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 2**20:
+        raise InputError(f"axes.{name}: {shown(value)} must be a whole number of at least 1")
 
 
 def time_axes(asked: Study, part: str) -> tuple[str, ...]:
