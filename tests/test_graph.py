@@ -515,10 +515,29 @@ def test_linear_parameters():
 
 
 def test_the_step_of_a_chip():
-    """C-007, E-04: weights once, 2·N FLOP a token, the cache once: one operator."""
-    (op,) = operators(TINY, DECODE, counting="weights")
-    assert (op.flop, op.weight_bytes) == (2 * 110592 * 3, 110592 * 2)
-    assert op.kv_bytes == 3 * 10 * 2 * (2 * 4 * 16) * 2
+    """C-007, E-04: weights once, 2·N FLOP a token, the cache once; classes of weights in their own formats."""
+    ops = operators(TINY, DECODE, counting="weights")
+    assert [op.name for op in ops] == ["attention weights", "feed-forward weights", "cache"]
+    assert (total(ops, "flop"), total(ops, "weight_bytes")) == (2 * 110592 * 3, 110592 * 2)
+    assert ops[-1].kv_bytes == 3 * 10 * 2 * (2 * 4 * 16) * 2
+    # Two layers of 24,576 attention and 30,720 feed-forward weights, in one byte and in two.
+    mixed_formats = by_name(operators(TINY, DECODE, precision=Precision(attention="fp8"), counting="weights"))
+    assert mixed_formats["attention weights"].weight_bytes == 2 * 24576
+    assert mixed_formats["attention weights"].dtype == "fp8"
+    assert mixed_formats["feed-forward weights"].weight_bytes == 2 * 30720 * 2
+    # Windows read what they see: 8 and 10 tokens of 3 sequences, 2·4·16 elements.
+    assert operators(KINDS["windowed"], DECODE, counting="weights")[-1].kv_bytes == 3 * 18 * 128 * 2
+
+
+def test_the_step_of_a_chip_is_shared_evenly():
+    """C-017, D-085: every device of a stage does an even share once, however the layout is made up; pp shortens nothing."""
+    one = operators(KINDS["moe"], Step(decode_sequences=8, decode_context=10), counting="weights")
+    for degrees in ({"tp": 4}, {"cp": 2, "tp": 2}, {"attention_dp": 4, "ep": 2}, {"ep": 4, "ep_mode": "dedicated"}):
+        for pp in (1, 2):
+            layout = Layout(pp=pp, **degrees)
+            part = operators(KINDS["moe"], Step(decode_sequences=8, decode_context=10), layout, counting="weights")
+            for field in ("flop", "weight_bytes", "kv_bytes"):
+                assert total(part, field) == pytest.approx(total(one, field) / 4), (degrees, field)
 
 
 def test_the_two_stages_of_the_calculator():

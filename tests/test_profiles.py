@@ -7,9 +7,9 @@ import math
 
 import msgspec
 import pytest
-from builders import ALIGNED, BF16, TINY, link, machine, operators, published, switched
+from builders import ALIGNED, BF16, TINY, link, machine, operators, published, switched, total
 
-from rooflab import chip, graph, hf
+from rooflab import catalog, chip, graph, hf
 from rooflab.estimate import Workload, estimate
 from rooflab.price import Roofline, step_time
 from rooflab.profiles import PROFILES, Profile, profile
@@ -175,12 +175,23 @@ def test_one_critical_batch_ties_three_views(rate, bandwidth):
     assert priced.compute / weight_time * knee == pytest.approx(1.0, rel=1e-12)
 
 
+@pytest.mark.parametrize("name", catalog.model_names())
+def test_the_envelope_is_the_chip_view(name):
+    """E-31, C-007, C-017: a step under this profile is the chip roofline's step, for every model of the catalog."""
+    what, system, used = hf.load(name), machine(rate=989e12, bandwidth=3.35e12), profile("envelope")
+    for batch, context in ((1, 1), (32, 5000), (300, 100)):
+        ops = operators(what, Step(decode_sequences=batch, decode_context=context), counting="weights")
+        time = step_time(ops, Roofline(system, Layout(), used), used).time
+        view = chip.step_latency(chip.of(what, BF16, system.device, context), batch, context)
+        assert time == pytest.approx(view.total, rel=1e-12)
+
+
 def test_a_sum_of_terms_is_one_to_three_times_the_largest():
     """E-27: the chip's weight, compute and cache terms, added."""
     system, used = machine(), profile("envelope")
     for batch, context in ((1, 1), (100, 1000), (300, 10), (64, 100000)):
-        (op,) = operators(TINY, Step(decode_sequences=batch, decode_context=context), counting="weights")
-        terms = [op.weight_bytes / 1e12, op.flop / 100e12, op.kv_bytes / 1e12]
-        time = step_time([op], Roofline(system, Layout(), used), used).time
+        ops = operators(TINY, Step(decode_sequences=batch, decode_context=context), counting="weights")
+        terms = [total(ops, "weight_bytes") / 1e12, total(ops, "flop") / 100e12, total(ops, "kv_bytes") / 1e12]
+        time = step_time(ops, Roofline(system, Layout(), used), used).time
         assert time == pytest.approx(math.fsum(terms), rel=1e-12)
         assert max(terms) <= time <= 3 * max(terms)

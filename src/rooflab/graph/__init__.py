@@ -279,7 +279,6 @@ def cached_blocks(
     index keys are held whole by every tp rank. An fp8 index key carries one fp32 scale per 128 elements.
     """
     share = cut(model, precision, layout, Step(decode_sequences=sequences, decode_context=context))
-    index_size = share.kv_size + (size_of("fp32") / 128.0 if precision.kv.startswith("fp8") else 0.0)
     cached: list[Cached] = []
     for block in model.blocks:
         mixer = block.mixer
@@ -299,7 +298,7 @@ def cached_blocks(
         if mixer.index_elements():
             index = float(mixer.index_elements())
             whole = num.ceil_div(context if older is None else older, layout.cp)
-            cached.append(Cached(what="index", tokens=whole, elements=index, size=index_size, **shape))
+            cached.append(Cached(what="index", tokens=whole, elements=index, size=share.index_size, **shape))
     return cached
 
 

@@ -6,11 +6,37 @@ from typing import Any
 
 from rooflab.graph import formulas as f
 from rooflab.graph.build import collective, is_one
-from rooflab.graph.cut import Cut, kept
-from rooflab.model import Attention, Dense, Model, MoE
-from rooflab.work import Op, Precision, Reason
+from rooflab.graph.cut import Cut, cache_width, kept
+from rooflab.graph.mixers import prefill_keys, visible_keys
+from rooflab.model import Attention, Dense, LatentAttention, Model, MoE
+from rooflab.work import FORMATS, Op, Precision, Reason
 
 Number = Any
+
+
+def weights_by_class(model: Model) -> dict[str, tuple[int, int]]:
+    """Weights of all layers' matrix products by tensor class of `Precision`: (all, multiplied by one token).
+
+    Routers, which follow the activation format, are the class "activation".
+    """
+    counts = {"attention": [0, 0], "ffn": [0, 0], "expert": [0, 0], "activation": [0, 0]}
+
+    def add(name: str, total: int, used: int) -> None:
+        counts[name][0] += total
+        counts[name][1] += used
+
+    for block in model.blocks:
+        hidden, count, ffn = model.hidden, block.count, block.ffn
+        if block.mixer is not None:
+            add("attention", *[count * block.mixer.matmul_params(hidden)] * 2)
+        if isinstance(ffn, Dense):
+            add("ffn", *[count * ffn.matmul_params(hidden)] * 2)
+        elif isinstance(ffn, MoE):
+            one = count * (ffn.expert_params(hidden) - ffn.expert_other_params)
+            add("expert", ffn.experts * one, ffn.topk * one)
+            add("ffn", *[count * (ffn.shared_params(hidden) + ffn.latent_params(hidden))] * 2)
+            add("activation", *[count * hidden * ffn.experts] * 2)
+    return {name: (total, used) for name, (total, used) in counts.items() if total}
 
 
 def linear_params(model: Model, active: bool = False) -> int:
@@ -18,17 +44,7 @@ def linear_params(model: Model, active: bool = False) -> int:
 
     With `active`, routed experts count as many times as a token uses them.
     """
-    total = 0
-    for block in model.blocks:
-        layer = block.mixer.matmul_params(model.hidden) if block.mixer is not None else 0
-        if isinstance(block.ffn, Dense):
-            layer += block.ffn.matmul_params(model.hidden)
-        elif isinstance(block.ffn, MoE):
-            one = block.ffn.expert_params(model.hidden) - block.ffn.expert_other_params
-            always = model.hidden * (block.ffn.experts + 2 * block.ffn.latent) + block.ffn.shared_params(model.hidden)
-            layer += always + one * (block.ffn.topk if active else block.ffn.experts)
-        total += block.count * layer
-    return total
+    return sum(used if active else total for total, used in weights_by_class(model).values())  # int
 
 
 def total_weight_bytes(model: Model, precision: Precision) -> float:
@@ -131,31 +147,78 @@ def published_operators(cut: Cut) -> list[Op]:
     return operators
 
 
+_CLASSES = {
+    "attention": ("attention weights", "attention projections"),
+    "ffn": ("feed-forward weights", "ffn"),
+    "expert": ("expert weights", "experts"),
+    "activation": ("router weights", "router"),
+}
+
+
 def weights_operators(cut: Cut) -> list[Op]:
-    """The chip roofline's step: weights once, two FLOP per active weight and token, the cache once (requirement C-007)."""
-    model, devices = cut.model, cut.layout.replica_devices()
-    total, active = float(linear_params(model)), float(linear_params(model, active=True))
-    flop = (active / devices, cut.tokens)
-    weights = (total, cut.weight_size("attention"), devices)
-    entries = cut.prefill_sequences * (cut.step.prefill_tokens + cut.step.prefill_context)
-    elements = model.kv_elements(1.0)
-    if cut.step.has_decode:
-        entries = entries + cut.decode_sequences * cut.step.decode_context
-    cache = (1.0, entries, elements / devices, cut.kv_size)
-    return [
-        Op(
-            name="step",
-            kind="gemm",
-            part="ffn",
-            stage="step",
-            flop=f.weights_step_flop(*flop),
-            weight_bytes=f.published_weight_bytes(*weights),
-            kv_bytes=f.cache_bytes(*cache),
-            resident_bytes=f.published_weight_bytes(*weights),
-            why=(
-                Reason("flop", f.weights_step_flop, flop),
-                Reason("weight_bytes", f.published_weight_bytes, weights),
-                Reason("kv_bytes", f.cache_bytes, cache),
-            ),
+    """The chip roofline's step: weights once, two FLOP per active weight and token, the cache once (requirement C-007).
+
+    Each class of weights is in its own format. All devices of a pipeline stage share the work evenly.
+    """
+    devices = cut.layout.replica_devices() / cut.layout.pp
+    tokens = cut.step.prefill_sequences * cut.step.prefill_tokens + cut.step.decode_sequences
+    operators: list[Op] = []
+    for tensor, (total, used) in weights_by_class(cut.model).items():
+        name = getattr(cut.precision, tensor)
+        flop, weights = (float(used) / devices, tokens), (float(total), cut.weight_size(tensor), devices)
+        operators.append(
+            Op(
+                name=_CLASSES[tensor][0],
+                kind="gemm",
+                part=_CLASSES[tensor][1],
+                stage="step",
+                dtype=FORMATS[name].rate,
+                format=name,
+                flop=f.weights_step_flop(*flop),
+                weight_bytes=f.published_weight_bytes(*weights),
+                resident_bytes=f.published_weight_bytes(*weights),
+                why=(
+                    Reason("flop", f.weights_step_flop, flop),
+                    Reason("weight_bytes", f.published_weight_bytes, weights),
+                ),
+            )
         )
-    ]
+    return [*operators, _cache_operator(cut, devices)]
+
+
+def _cache_operator(cut: Cut, devices: Number) -> Op:
+    """One pass over what the step's attention sees of every sequence's cache."""
+    elements: Number = 0.0
+    index_size = cut.index_size / cut.kv_size
+    for block in cut.model.blocks:
+        mixer = block.mixer
+        if not isinstance(mixer, (Attention, LatentAttention)) or getattr(mixer, "cross", False):
+            continue
+        own = mixer.kv_heads * cache_width(mixer) if isinstance(mixer, Attention) else mixer.kv_elements()
+        index = float(mixer.index_elements()) * index_size / (getattr(mixer, "compression", 0) or 1.0)
+        seen = _seen_keys(cut, mixer)
+        elements = elements + float(block.count) * (float(own) * seen[0] + index * seen[1])
+    cache = (1.0, elements, 1.0 / devices, cut.kv_size)
+    return Op(
+        name="cache",
+        kind="attention",
+        part="attention",
+        stage="step",
+        format=cut.precision.kv,
+        kv_bytes=f.cache_bytes(*cache),
+        why=(Reason("kv_bytes", f.cache_bytes, cache),),
+    )
+
+
+def _seen_keys(cut: Cut, mixer: Attention | LatentAttention) -> tuple[Number, Number]:
+    """(entries attention reads, tokens an indexer scores) of all sequences of the step, both phases added."""
+    step = cut.step
+    read: Number = 0.0
+    scored: Number = 0.0
+    if step.has_prefill:
+        read = read + step.prefill_sequences * prefill_keys(cut, mixer)
+        scored = scored + step.prefill_sequences * (step.prefill_context + step.prefill_tokens)
+    if step.has_decode:
+        read = read + step.decode_sequences * visible_keys(step.decode_context, mixer)
+        scored = scored + step.decode_sequences * step.decode_context
+    return read, scored

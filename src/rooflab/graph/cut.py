@@ -45,6 +45,11 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
         return size_of(self.precision.kv)
 
     @property
+    def index_size(self) -> float:
+        """Bytes per element of index keys: in fp8 one fp32 scale for every 128."""
+        return self.kv_size + (size_of("fp32") / 128.0 if self.precision.kv.startswith("fp8") else 0.0)
+
+    @property
     def state_size(self) -> float:
         return size_of(self.precision.state)
 

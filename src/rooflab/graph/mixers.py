@@ -41,6 +41,16 @@ def compressed(tokens: Number, mixer: Attention | LatentAttention) -> Number | N
     return num.floor(tokens / float(ratio)) if ratio else None
 
 
+def prefill_keys(cut: Cut, mixer: Attention | LatentAttention) -> Number:
+    """Cache entries the queries of one prefill sequence read: with a window, no more than it and the new tokens."""
+    keys: Number = cut.step.prefill_context + cut.step.prefill_tokens
+    if not mixer.window:
+        return keys
+    older = compressed(keys, mixer)
+    near = num.minimum(keys, cut.step.prefill_tokens + float(mixer.window))
+    return near if older is None else near + older
+
+
 def prefill_pairs(cut: Cut, mixer: Attention | LatentAttention) -> tuple[Number, Reason]:
     """Visible query–key pairs of one whole prefill sequence, and the formula that gave them."""
     new, cached = cut.step.prefill_tokens, cut.step.prefill_context
@@ -247,11 +257,7 @@ def _softmax_attention(mixer: Attention, cut: Cut, count: Number, tag: str, head
     stage = f"attention{tag}"
     if step.has_prefill:
         pairs, why = prefill_pairs(cut, mixer)
-        keys: Number = step.prefill_context + step.prefill_tokens
-        if mixer.window:
-            older = compressed(keys, mixer)
-            keys = num.minimum(keys, step.prefill_tokens + float(mixer.window))
-            keys = keys if older is None else keys + older
+        keys = prefill_keys(cut, mixer)
         operators.append(
             attend(
                 cut,
