@@ -287,17 +287,18 @@ def _memory(scene: Scene, work: Workload, operators: Sequence[Op] | None) -> fit
 
 def prefill_step(work: Workload, layout: Layout) -> Step:
     """The pass over the prompts of one microbatch."""
-    sequences = num.ceil_div(work.batch, layout.microbatches) if not graph.is_one(layout.microbatches) else work.batch
-    return Step(prefill_sequences=sequences, prefill_tokens=work.prompt - work.cached, prefill_context=work.cached)
+    new = work.prompt - work.cached
+    return Step(prefill_sequences=_sequences(work, layout), prefill_tokens=new, prefill_context=work.cached)
 
 
-def _decode_sequences(work: Workload, layout: Layout) -> Number:
-    return num.ceil_div(work.batch, layout.microbatches) if not graph.is_one(layout.microbatches) else work.batch
+def _sequences(work: Workload, layout: Layout) -> Number:
+    """Sequences of one microbatch."""
+    return work.batch if graph.is_one(layout.microbatches) else num.ceil_div(work.batch, layout.microbatches)
 
 
 def decode_step(work: Workload, layout: Layout, context: Number) -> Step:
     """One decode step of a microbatch at a context."""
-    return Step(decode_sequences=_decode_sequences(work, layout), decode_context=context)
+    return Step(decode_sequences=_sequences(work, layout), decode_context=context)
 
 
 def _scalar(
@@ -313,13 +314,9 @@ def _scalar(
         return Estimate(fits=False, feasible=True, reasons=reasons, memory=memory, mid=None)
     rates = rates_of(scene.profile, scene.system.device.launch_time)
     prefill = scene.time(prefill_operators, rates["mid"], detail=True)
-    sequences = _decode_sequences(work, layout)
     answers = work.output > 1
     contexts = decode_contexts(scene.model, work, scene.profile) if answers else []
-    lists = [
-        (scene.operators(Step(decode_sequences=sequences, decode_context=context)), weight)
-        for context, weight in contexts
-    ]
+    lists = [(scene.operators(decode_step(work, layout, context)), weight) for context, weight in contexts]
     mids = [scene.time(operators, rates["mid"]) for operators, _ in lists]
     steps = [step.time * weight for step, (_, weight) in zip(mids, lists, strict=True)]
     last = scene.time(lists[-1][0], rates["mid"], detail=True) if answers else None
@@ -483,7 +480,7 @@ def _chunk(scene: Scene, work: Workload) -> tuple[dict[str, Number], list[str]]:
     prefill_operators = scene.operators(prefill_step(work, layout))
     memory = _memory(scene, work, prefill_operators)
     ttft = pipeline_prefill(scene.time(prefill_operators, rates).time, layout.pp, layout.microbatches)
-    step = _mean_decode(scene, work, rates, _decode_sequences(work, layout))
+    step = _mean_decode(scene, work, rates, _sequences(work, layout))
     tpot = _pipeline_decode(step, layout)
     single = num.where(work.output > 1, 1.0, float("nan"))
     mid = _figures(work, layout, ttft, tpot)
