@@ -266,8 +266,7 @@ def estimate(
     shape = _shape(layout, work, system)
     if shape is not None:
         return _arrays(scene, work, shape)
-    rules = fits.layout_rules(model, layout, system, profile)
-    feasible, reasons = fits.feasible(rules)
+    feasible, reasons = fits.feasible(fits.layout_rules(model, layout, system, profile))
     return _scalar(scene, work, bool(feasible), tuple(reasons), ignore_memory, band)
 
 
@@ -288,17 +287,17 @@ def _memory(scene: Scene, work: Workload, operators: Sequence[Op] | None) -> fit
 def prefill_step(work: Workload, layout: Layout) -> Step:
     """The pass over the prompts of one microbatch."""
     new = work.prompt - work.cached
-    return Step(prefill_sequences=_sequences(work, layout), prefill_tokens=new, prefill_context=work.cached)
+    return Step(prefill_sequences=_decode_sequences(work, layout), prefill_tokens=new, prefill_context=work.cached)
 
 
-def _sequences(work: Workload, layout: Layout) -> Number:
+def _decode_sequences(work: Workload, layout: Layout) -> Number:
     """Sequences of one microbatch."""
     return work.batch if graph.is_one(layout.microbatches) else num.ceil_div(work.batch, layout.microbatches)
 
 
 def decode_step(work: Workload, layout: Layout, context: Number) -> Step:
     """One decode step of a microbatch at a context."""
-    return Step(decode_sequences=_sequences(work, layout), decode_context=context)
+    return Step(decode_sequences=_decode_sequences(work, layout), decode_context=context)
 
 
 def _scalar(
@@ -480,7 +479,7 @@ def _chunk(scene: Scene, work: Workload) -> tuple[dict[str, Number], list[str]]:
     prefill_operators = scene.operators(prefill_step(work, layout))
     memory = _memory(scene, work, prefill_operators)
     ttft = pipeline_prefill(scene.time(prefill_operators, rates).time, layout.pp, layout.microbatches)
-    step = _mean_decode(scene, work, rates, _sequences(work, layout))
+    step = _mean_decode(scene, work, rates, _decode_sequences(work, layout))
     tpot = _pipeline_decode(step, layout)
     single = num.where(work.output > 1, 1.0, float("nan"))
     mid = _figures(work, layout, ttft, tpot)
