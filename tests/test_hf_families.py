@@ -41,3 +41,19 @@ def test_counts_are_consistent(family: str):
         assert found.kv_elements(64.0) <= found.kv_elements(65.0) <= found.kv_elements(4096.0)
         assert found.state_elements() >= 0
         assert found.layers > 0
+
+
+def test_idle_experts_have_no_weights():
+    """LongCat-Flash: the reference library instantiates 801,088 parameters, but allocates a gate and an up matrix also for the
+    4 experts of each of the 5 layers that do nothing (2 × 24 × 96 each), which no checkpoint has."""
+    config = {
+        "model_type": "longcat_flash", "vocab_size": 301, "hidden_size": 96, "num_layers": 5, "num_attention_heads": 4,
+        "attention_bias": True, "ffn_hidden_size": 72, "q_lora_rank": 48, "kv_lora_rank": 32, "qk_nope_head_dim": 16,
+        "qk_rope_head_dim": 16, "v_head_dim": 24, "moe_topk": 2, "n_routed_experts": 4, "zero_expert_num": 4,
+        "expert_ffn_hidden_size": 24, "tie_word_embeddings": False,
+    }  # fmt: skip
+    found = hf.read(config)
+    assert found.params() == 801_088 - 5 * 4 * 2 * 24 * 96
+    assert found.layers == 5
+    assert found.kv_elements(1.0) == 5 * 2 * (32 + 16)  # two attentions a layer
+    assert any("do nothing" in note for note in found.notes)

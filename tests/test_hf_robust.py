@@ -54,7 +54,7 @@ def outcome(config: Any) -> Model | None:
         model = hf.read(config)
     except InputError as error:
         refusal = str(error)
-    assert time.perf_counter() - start < 2.0
+    assert time.perf_counter() - start < 5.0
     assert model is not None or 10 < len(refusal) < 1500
     assert "\n" not in refusal
     return model

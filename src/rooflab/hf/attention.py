@@ -122,6 +122,9 @@ def latent(k: Keys, facts: Facts, hidden: int, window: int = 0) -> LatentAttenti
     if switch(k, facts.qkv_bias):
         other += query_rank + kv_rank + rope
     other += hidden if switch(k, facts.out_bias) else 0
+    other += rope if facts.rope_norm else 0
+    other += heads if switch(k, facts.sinks) else 0
+    selects = k.has("index_n_heads") and not window  # a windowed layer needs no selection
     return LatentAttention(
         heads=heads,
         query_rank=query_rank,
@@ -130,7 +133,8 @@ def latent(k: Keys, facts: Facts, hidden: int, window: int = 0) -> LatentAttenti
         rope_dim=rope,
         value_dim=value,
         window=window,
-        indexer=indexer(k, query_rank or hidden) if k.has("index_n_heads") else None,
+        gate=switch(k, facts.gate),
+        indexer=indexer(k, query_rank or hidden) if selects else None,
         other_params=other,
     )
 

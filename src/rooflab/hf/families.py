@@ -28,6 +28,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     head_bias: Switch = False
     qk_norm: str = ""
     """head (one weight a channel of a head) | head_layer (with bias) | width (over all heads) | "" for none."""
+    rope_norm: bool = False
+    """A norm over the rotary key of latent attention."""
     qk_norm_key: str = ""
     """Key that switches the query/key norm on; empty when it is always there."""
     gated: bool = True
@@ -347,6 +349,7 @@ FAMILIES: dict[str, Facts] = {
     # Further likenesses of Llama
     "apertus": replace(BIASED, gated=False, qk_norm="head", layer_other=2),
     "bitnet": replace(BIASED, norms=3, ffn_norm=True),
+    "gpt_neox_japanese": replace(CLASSIC, qkv_bias=False, out_bias=False, ffn_bias=False, build="gpt_neox_japanese"),
     "starcoder2": Facts(
         norm="layer", qkv_bias="use_bias", out_bias="use_bias", ffn_bias="use_bias", gated=False, tied=True
     ),
@@ -404,6 +407,9 @@ FAMILIES: dict[str, Facts] = {
     "sarvam_mla": replace(DEEPSEEK, ffn_bias=False),
     "sarvam_moe": GLM4_MOE,
     "solar_open": GLM4_MOE,
+    "dots3_note_text": replace(DEEPSEEK, ffn_bias=False, head_gate=True, rope_norm=True, mtp=""),
+    "hy_v4": replace(DEEPSEEK, gate=True, sinks=True, mtp="", build="streams"),
+    "ernie4_5_vl_moe_text": replace(ERNIE, router_parameters=1, build="two_kinds_of_experts"),
     "arctic": replace(PLAIN, norms=3, expert_width=("intermediate_size",), build="arctic", shared_path="residual_mlp"),
     "bailing_moe": Facts(
         qkv_bias="use_qkv_bias",
@@ -475,14 +481,17 @@ SAME_AS: dict[str, str] = {
     "granite": "granite4_vision_text granite_docling_text",
     "grok-1": "grok grok1",
     "hunyuan_v1_dense": "hunyuan_vl_text",
-    "llama": "emu3_text_model llava solar_pro",
+    "ernie4_5_vl_moe_text": "ernie4_5_vl_moe ernie4_5_moe_vl",
+    "hy_v4": "hy_v4_vl hy_v4_vl_text",
+    "llama": "emu3_text_model llava llava_llama solar_pro",
+    "mistral": "llava_mistral voxtral_realtime_text",
     "llama4_text": "llama4",
     "minimax": "minimax_m1 minimax_text_01",
     "minimax_m3": "minimax_m3_vl minimax_m3_vl_text",
     "mllama_text_model": "mllama",
     "phi": "mixformer-sequential phi-msft",
-    "phi3": "phi4 phi4_multimodal phi4mm",
-    "qwen2": "minicpmo qwen2_5_omni qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text",
+    "phi3": "phi3_v phi4 phi4_multimodal phi4mm",
+    "qwen2": "llava_qwen llava_qwen2 minicpmo qwen2_5_omni qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text",
     "qwen3": "qwen3_vl qwen3_vl_text",
     "qwen3_5_text": "qwen3_5 qwen3_5_moe qwen3_5_moe_text",
     "qwen3_moe": "qwen3_omni_moe_text qwen3_vl_moe qwen3_vl_moe_text",

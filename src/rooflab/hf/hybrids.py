@@ -449,3 +449,41 @@ def _compressed_attention(k: Keys, hidden: int, ratio: int) -> tuple[Attention, 
         output_rank=k.count("o_lora_rank", limit="hidden"),
     )
     return mixer, extra
+
+
+def streams(k: Keys, facts: Facts) -> Parts:
+    """Residuals of several streams, mixed before and after each half of a layer (Hunyuan 4)."""
+    parts = decoder(k, facts)
+    count = k.count("hc_mult", limit="small")
+    wide = count * parts.hidden
+    parts.layers = [
+        replace(
+            layer, extra_matmul_params=layer.extra_matmul_params + 4 * count * wide,
+            other_params=layer.other_params + 2 * (2 * count + 2),
+        )
+        for layer in parts.layers
+    ]  # fmt: skip
+    parts.other += count * wide + count + 1
+    return parts
+
+
+def two_kinds_of_experts(k: Keys, facts: Facts) -> Parts:
+    """ERNIE 4.5 VL: beside the experts for text as many for images, which a text token never chooses."""
+    sizes = k.list("moe_intermediate_size") or [1536, 512]
+    if len(sizes) != 2:
+        raise InputError(
+            f"{k.name('moe_intermediate_size')} must be two widths, for text and for images; correct the config"
+        )
+    single = {
+        key: value[0] for key, value in k.data.items() if key.startswith("moe_") and isinstance(value, list) and value
+    }
+    parts = decoder(renamed(k, **{**single, "moe_intermediate_size": sizes[0]}), facts)
+    made = []
+    for layer in parts.layers:
+        made.append(layer)
+        if isinstance(layer.ffn, MoE):
+            width = k.whole("moe_intermediate_size", sizes[1])
+            images = replace(layer.ffn, topk=0, width=width, shared_width=0, other_params=0)
+            made.append(Block(count=1, mixer=None, ffn=images, half=True))
+    parts.layers = made
+    return parts

@@ -167,6 +167,9 @@ class Patterns:
             bare = _bare(pattern)
             layer = re.match(r"layers\.(\d+)\.", bare)
             (self.by_layer.setdefault(layer[1], []) if layer else self.general).append(bare)
+        self.seen: dict[str, bool] = {}
+        texts = (*self.general, *(expression.pattern for expression in self.expressions))
+        self.numbered = any("layers" in text or re.search(r"\d|\[", text) for text in texts)
 
     def _expression(self, text: str, outer: Keys) -> None:
         simple = re.sub(r"(\.\*)+", ".*", text)
@@ -181,7 +184,14 @@ class Patterns:
 
     def match(self, name: str) -> bool:
         """True when a module of this name is left alone."""
-        layer = name.split(".", 2)[1] if name.startswith("layers.") else ""
+        _, layer, rest = (*name.split(".", 2), "", "")[:3]
+        if self.numbered or layer in self.by_layer:
+            return self._match(name, layer)
+        if rest not in self.seen:  # no pattern tells this layer from the next
+            self.seen[rest] = self._match(name, layer)
+        return self.seen[rest]
+
+    def _match(self, name: str, layer: str) -> bool:
         if any(_matches(pattern, name) for pattern in (*self.general, *self.by_layer.get(layer, ()))):
             return True
         full = (name, f"model.{name}", f"language_model.model.{name}", f"model.language_model.{name}")

@@ -289,6 +289,15 @@ def minicpmv(k: Keys, facts: Facts) -> Parts:
     return decoder(k, own)
 
 
+def gpt_neox_japanese(k: Keys, facts: Facts) -> Parts:
+    """GPT-NeoX Japanese: no biases but one, on the last layer's way out of attention."""
+    hidden = k.count("hidden_size", limit="hidden")
+    width = k.count("intermediate_multiple_size", limit="small", default=4) * hidden
+    parts = decoder(renamed(k, intermediate_size=width), facts)
+    parts.other += hidden
+    return parts
+
+
 BUILDERS: dict[str, Builder] = {
     "": decoder, "opt": opt, "mpt": mpt, "dbrx": dbrx, "falcon": falcon, "qwen": qwen, "chatglm": chatglm, "molmo": molmo,
     "minimax_m3": minimax_m3, "llama4": llama4, "step3": step3, "mllama": hybrids.mllama, "diffllama": diffllama, "doge": doge,
@@ -297,5 +306,6 @@ BUILDERS: dict[str, Builder] = {
     "cohere2_moe": cohere2_moe, "stablelm": stablelm, "hyperclovax": hyperclovax, "hunyuan_moe": hunyuan_moe,
     "longcat": hybrids.longcat, "jetmoe": hybrids.jetmoe, "rwkv": hybrids.rwkv, "xlstm": hybrids.xlstm, "zamba": hybrids.zamba,
     "deepseek_v4": hybrids.deepseek_v4, "step3p5": step3p5, "blockwise": layerwise.blockwise, "openelm": layerwise.openelm,
-    "arctic": arctic, "grok": grok, "minicpmv": minicpmv,
+    "arctic": arctic, "gpt_neox_japanese": gpt_neox_japanese,
+    "streams": hybrids.streams, "two_kinds_of_experts": hybrids.two_kinds_of_experts, "grok": grok, "minicpmv": minicpmv,
 }  # fmt: skip

@@ -171,10 +171,8 @@ def is_tied(outer: Keys, text: Keys, facts: Facts) -> bool:
     """Whether head and table are one; the language model's own word first, then the outer config's."""
     said = [k.flag("tie_word_embeddings") for k in (text, outer) if k.data.get("tie_word_embeddings") is not None]
     if len(said) > 1 and said[0] != said[1]:
-        newer = (
-            outer.text("transformers_version")[:1].isdigit()
-            and int(outer.text("transformers_version").split(".")[0]) >= 5
-        )
+        major = outer.text("transformers_version").partition(".")[0]
+        newer = major.isdecimal() and len(major) < 4 and int(major) >= 5
         outer.note(
             f"tie_word_embeddings differs between the sections; taken from the {'outer' if newer else 'inner'} one"
         )
