@@ -54,9 +54,8 @@ def head_dim_of(k: Keys, hidden: int, heads: int) -> int:
 def check_groups(k: Keys, heads: int, kv_heads: int) -> None:
     """Refuse groups that no attention kernel could form."""
     if heads % kv_heads:
-        raise InputError(
-            f"{k.name('num_attention_heads')} = {heads} is no multiple of {kv_heads} key/value heads; correct the config"
-        )
+        name, _ = k.find(*KV_HEADS)
+        raise InputError(f"{k.name(name)} = {kv_heads} does not divide the {heads} heads; correct the config")
 
 
 def norm_params(norm: str, width: int) -> int:

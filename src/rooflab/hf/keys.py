@@ -89,7 +89,7 @@ class Keys:
 
     def refuse(self, names: tuple[str, ...], want: str) -> InputError:
         """The error for a missing key."""
-        tried = " or ".join(self.name(name) for name in names)
+        tried = " or ".join((self.name(names[0]), *names[1:]))
         kind = f" (model_type {self.model_type[:60]})" if self.model_type else ""
         return InputError(
             f"the config does not say {want}: no key {tried}{kind}; add the key or use the original config.json"
