@@ -34,12 +34,13 @@ from rooflab.api.design_asks import (
     Values,
 )
 from rooflab.api.quantities import units_of
-from rooflab.api.resolve import layout_of, model_of, precision_of, profile_of, system_of, workload_of
+from rooflab.api.resolve import PRICES, layout_of, model_of, precision_of, profile_of, system_of, workload_of
 from rooflab.catalog import rules
 from rooflab.estimate import Workload
 from rooflab.fits import feasible, layout_rules
 from rooflab.model import Model
 from rooflab.plan.checks import Scenario
+from rooflab.profiles import Profile
 from rooflab.sweep import layouts as grid
 from rooflab.sweep.evaluate import run
 from rooflab.sweep.frame import Frame
@@ -126,10 +127,11 @@ def space_of(ask: SweepAsk) -> tuple[Space, list[str]]:
         raise InputError(
             f"vary: {points:,} points are more than {MOST_ROWS:,} at once; vary less, or use rooflab.sweep.run"
         )
+    priced = _priced(ask, used)
     asked = space(
-        model, on=systems, vary=vary, layouts=listed, precision=precision, used=used, layout=layout, work=work
+        model, on=systems, vary=vary, layouts=listed, precision=precision, used=used, layout=layout, work=work, **priced
     )
-    return asked, [*model.notes, *notes, *more]
+    return asked, [*model.notes, *notes, *more, _price_note(priced, used)]
 
 
 def answer_sweep(
@@ -224,6 +226,24 @@ def _used(ask: Any) -> Any:
     return profile_of(placed)
 
 
+def _priced(ask: Any, used: Profile) -> dict[str, str]:
+    """Prices and engine of a question about many points; tables of one's own price single points only."""
+    kernels = used.counting == "kernels" and used.group == "op"
+    prices = ask.prices or (PRICES if kernels else "roofline")
+    if prices not in ("roofline", "fitted"):
+        raise InputError(f"prices: {shown(prices)} prices single points; sweeps take 'roofline' or 'fitted'")
+    return {"prices": prices, "engine": ask.engine}
+
+
+def _price_note(prices: Mapping[str, str], used: Profile) -> str:
+    if prices["prices"] == "fitted":
+        return f"prices fitted on kernels of {prices['engine']}"
+    share = (
+        f"{float(used.compute_efficiency):.0%} of peak compute, {float(used.memory_efficiency):.0%} of peak bandwidth"
+    )
+    return f"profile {used.name}: {share}"
+
+
 def _degrees(layout: Layout) -> dict[str, int]:
     return {name: int(getattr(layout, name)) for name in ("tp", "pp", "cp", "dp", "ep", "attention_dp")}
 
@@ -237,7 +257,7 @@ def answer_suggest(ask: SuggestAsk) -> SuggestReport:
         model, system=system, users=ask.users, prompt=ask.prompt, output=ask.output, ttft=_limit(ask.ttft, "ttft"),
         tpot=_limit(ask.tpot, "tpot"), engines=rules.engines(), name=_served(ask.model, model), goal=ask.goal,
         weights=ask.weights if isinstance(ask.weights, str) else None, kv=ask.kv, precision=precision, used=used,
-        count=ask.count,
+        count=ask.count, **_priced(ask, used),
     )  # fmt: skip
     notes = [
         *model.notes,
@@ -309,6 +329,7 @@ def answer_plan(ask: PlanAsk) -> PlanReport:
     fleets = plan.fleet(
         model, system, users=ask.users, prompt=ask.context - ask.output, output=ask.output, tpot=tpot,
         ttft=_limit(ask.ttft, "ttft"), precision=precision, used=used, most=min(ask.largest, system.devices),
+        **_priced(ask, used),
     )  # fmt: skip
     book = {row["axis"]: row for row in rules.rules("playbook")["axes"]}
     axes = [
@@ -323,7 +344,7 @@ def answer_plan(ask: PlanAsk) -> PlanReport:
         "tightest", "weights", "kv_per_user", "kv_per_replica",
     )  # fmt: skip
     return PlanReport(
-        **_header(ask, PlanReport, [*model.notes, *notes, *found.notes]),
+        **_header(ask, PlanReport, [*model.notes, *notes, *found.notes, _price_note(_priced(ask, used), used)]),
         name=model.name,
         system=system.name,
         profile=used.name,

@@ -49,6 +49,9 @@ class SuggestAsk(_Ask, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     goal: Literal["cost", "latency", "devices"] = "cost"
     count: Degree = 5
     profile: str = "operator"
+    prices: Literal["roofline", "fitted"] | None = None
+    engine: Literal["vllm", "sglang", "trtllm"] = "vllm"
+    """Engine whose kernels fitted prices are of."""
     switches: dict[str, Any] = {}
     reserve: str | float | None = None
 
@@ -72,6 +75,9 @@ class PlanAsk(_Ask, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="
     largest: Degree = 64
     """Devices of one replica that are tried at most."""
     profile: str = "operator"
+    prices: Literal["roofline", "fitted"] | None = None
+    engine: Literal["vllm", "sglang", "trtllm"] = "vllm"
+    """Engine whose kernels fitted prices are of."""
     switches: dict[str, Any] = {}
     reserve: str | float | None = None
 

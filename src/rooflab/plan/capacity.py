@@ -17,7 +17,7 @@ from rooflab.model import Model
 from rooflab.profiles import Profile, profile
 from rooflab.sweep.evaluate import run
 from rooflab.sweep.serving import serving_layouts
-from rooflab.sweep.spaces import space
+from rooflab.sweep.spaces import pricer_of, space
 from rooflab.system import System
 from rooflab.units import InputError, format, shown
 from rooflab.work import Layout, Precision
@@ -321,6 +321,8 @@ def fleet(
     used: Profile | None = None,
     most: int = 64,
     count: int = 5,
+    prices: str = "roofline",
+    engine: str = "vllm",
 ) -> tuple[Sized, ...]:
     """The smallest fleets by the engine: every serving layout up to `most` devices, as many users as its step allows.
 
@@ -334,7 +336,7 @@ def fleet(
     batches = sorted({*[2**i for i in range(users.bit_length())], users})
     asked = space(
         model, on=system, layouts=layouts, vary={"batch": tuple(b for b in batches if b <= users)}, precision=formats,
-        used=chosen, work=Workload(prompt=prompt, output=output),
+        used=chosen, work=Workload(prompt=prompt, output=output), prices=prices, engine=engine,
     )  # fmt: skip
     frame = run(asked, figures=("devices", "ttft", "tpot"))
     limits = (f"tpot <= {tpot}",)
@@ -350,7 +352,11 @@ def fleet(
     found = [
         sized
         for _, at in rough[: 4 * count]
-        if (sized := _by_layout(model, system, layouts[at], reached[at], users, prompt, output, tpot, formats, chosen))
+        if (
+            sized := _by_layout(
+                model, system, layouts[at], reached[at], users, prompt, output, tpot, formats, chosen, (prices, engine)
+            )
+        )
     ]
     return tuple(sorted(found, key=lambda one: (one.total, one.tpot))[:count])
 
@@ -366,13 +372,15 @@ def _by_layout(
     tpot: float,
     formats: Precision,
     chosen: Profile,
+    priced: tuple[str, str],
 ) -> Sized | None:
     """The exact largest batch of one layout within the limit, and its fleet."""
     layout = Layout(**degrees)
 
     def ask(batch: int) -> Any:
         work = Workload(batch=batch, prompt=prompt, output=output)
-        return estimate(model, formats, layout, system, work, chosen, band=False)
+        pricer = pricer_of(*priced, system, layout, chosen)
+        return estimate(model, formats, layout, system, work, chosen, band=False, pricer=pricer)
 
     def meets(batch: int) -> bool:
         found = ask(batch)

@@ -21,7 +21,7 @@ from rooflab.sweep.frame import Column, Frame
 from rooflab.sweep.fronts import frontier, objectives
 from rooflab.sweep.grid import numpy_or_none
 from rooflab.sweep.journal import Journal
-from rooflab.sweep.spaces import CHUNK, DEGREES, WORK, Group, Plan, Space, Task
+from rooflab.sweep.spaces import CHUNK, DEGREES, WORK, Group, Plan, Space, Task, pricer_of
 from rooflab.system import System
 from rooflab.units import InputError, shown
 from rooflab.work import Layout
@@ -155,7 +155,8 @@ def _arrays(asked: Space, plan: Plan, group: Group, task: Task, names: tuple[str
             work, batch=numpy.broadcast_to(numpy.asarray(work.batch, dtype=float), (1, wide))
         )
         system = hardware(group.system, {n: v for n, v in across.items() if n not in WORK})
-        found = estimate(asked.model, group.precision, layout, system, work, group.profile)
+        pricer = pricer_of(asked.prices, asked.engine, system, layout, group.profile)
+        found = estimate(asked.model, group.precision, layout, system, work, group.profile, pricer=pricer)
         whole = (1, *shape, wide)
         inside = slice(None) if not asked.layouts else allowed
         fit = numpy.broadcast_to(found.fits, whole).reshape(-1, wide)
@@ -237,7 +238,10 @@ def _scalars(asked: Space, plan: Plan, group: Group, task: Task, names: tuple[st
         for point in points:
             work = msgspec.structs.replace(asked.work, **{n: v for n, v in point.items() if n in WORK})
             system = hardware(group.system, {n: v for n, v in point.items() if n not in WORK})
-            found = estimate(asked.model, group.precision, layout, system, work, group.profile, band=False)
+            pricer = pricer_of(asked.prices, asked.engine, system, layout, group.profile)
+            found = estimate(
+                asked.model, group.precision, layout, system, work, group.profile, band=False, pricer=pricer
+            )
             why = "" if found.fits else _MEMORY if found.feasible else _scalar_reason(found.reasons[0])
             if why not in reasons:
                 reasons.append(why)

@@ -78,6 +78,8 @@ def serving_space(
     kv: Sequence[str] = (),
     used: Profile | None = None,
     axes: Mapping[str, Sequence[int]] | None = None,
+    prices: str = "roofline",
+    engine: str = "vllm",
 ) -> Space:
     """The space of serving layouts: systems × formats × layouts × batches."""
     layouts = serving_layouts(model, most, used=used, axes=axes)
@@ -98,4 +100,6 @@ def serving_space(
         precision=precision,
         used=used,
         work=Workload(prompt=prompt, output=output),
+        prices=prices,
+        engine=engine,
     )

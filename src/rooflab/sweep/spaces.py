@@ -16,7 +16,9 @@ from typing import Any
 import msgspec
 
 from rooflab.estimate import Workload
+from rooflab.fitted import BACKENDS, Fitted
 from rooflab.model import Attention, Model
+from rooflab.price import Pricer
 from rooflab.profiles import Profile, profile
 from rooflab.sweep.frame import Column
 from rooflab.sweep.grid import numpy_or_none
@@ -36,6 +38,7 @@ LAYOUT_CHOICES: dict[str, tuple[str, ...]] = {
 WORK = tuple(Workload.__struct_fields__)
 FORMAT_FIELDS = ("weights", *[name for name in Precision.__struct_fields__ if name != "metadata"])
 _LINEAR = ("attention", "ffn", "expert")
+PRICES = ("roofline", "fitted")
 CHUNK = 65536
 """Points of one piece of work."""
 INNER = 128
@@ -58,6 +61,10 @@ class Space(msgspec.Struct, frozen=True, kw_only=True):
     profiles: dict[str, Profile] = {}
     layout: Layout = Layout()
     work: Workload = Workload()
+    prices: str = "roofline"
+    """roofline, or fitted: prices fitted on measured kernels, where the profile counts kernels."""
+    engine: str = "vllm"
+    """Engine whose kernels fitted prices are of."""
     vary: dict[str, tuple[Any, ...]] = {}
     layouts: tuple[dict[str, int], ...] = ()
 
@@ -76,6 +83,8 @@ def space(
     used: Profile | Mapping[str, Profile] | None = None,
     layout: Layout | None = None,
     work: Workload | None = None,
+    prices: str = "roofline",
+    engine: str = "vllm",
 ) -> Space:
     """A checked space.
 
@@ -86,6 +95,12 @@ def space(
         raise InputError("system: give at least one")
     chosen = used if used is not None else profile("operator")
     profiles = {chosen.name: chosen} if isinstance(chosen, Profile) else dict(chosen)
+    if prices not in PRICES:
+        raise InputError(
+            f"prices: {shown(prices)} is not one of {', '.join(PRICES)}; tables of your own price single points"
+        )
+    if engine not in BACKENDS:
+        raise InputError(f"engine: {shown(engine)} is not one of {', '.join(BACKENDS)}")
     values = {name: tuple(each) for name, each in (vary or {}).items()}
     for name, each in values.items():
         _check(name, each, systems, profiles)
@@ -104,6 +119,8 @@ def space(
         profiles=profiles,
         layout=layout or Layout(),
         work=work or Workload(prompt=2048, output=256),
+        prices=prices,
+        engine=engine,
         vary=values,
         layouts=listed,
     )
@@ -149,6 +166,12 @@ def _check(name: str, values: tuple[Any, ...], systems: Mapping[str, System], pr
     for value in values:
         if value not in choices:
             raise InputError(f"vary.{name}: {shown(value)} is not one of {', '.join(choices)}")
+
+
+def pricer_of(prices: str, engine: str, system: System, layout: Layout, used: Profile) -> Pricer | None:
+    """What prices operators; None for the profile's roofline, which coarser profiles always keep."""
+    kernels = used.counting == "kernels" and used.group == "op"
+    return Fitted(system, layout, used, engine) if prices == "fitted" and kernels else None
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):

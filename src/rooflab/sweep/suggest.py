@@ -14,7 +14,6 @@ import msgspec
 from rooflab import fits
 from rooflab.estimate import Estimate, Workload, estimate
 from rooflab.model import Attention, Model
-from rooflab.price import Pricer
 from rooflab.profiles import Profile, profile
 from rooflab.sweep.engines import Engine, command, refusals
 from rooflab.sweep.evaluate import run
@@ -109,7 +108,8 @@ def suggest(
     kv: str | None = None,
     precision: Precision | None = None,
     used: Profile | None = None,
-    pricer: Pricer | None = None,
+    prices: str = "roofline",
+    engine: str = "vllm",
     count: int = 5,
 ) -> Ranking:
     """Ranked layouts for users, lengths and limits.
@@ -128,8 +128,9 @@ def suggest(
         raise InputError(f"goal: {shown(goal)} is not one of {', '.join(GOALS)}")
     chosen, formats = used or profile("operator"), precision or Precision()
     layouts = candidates(model, min(system.devices, MOST), chosen, users)
-    frame = _tried(model, system, layouts, users, prompt, output, formats, chosen)
-    frame = _with_single(model, system, frame, prompt, output, formats, chosen)
+    how = {"precision": formats, "used": chosen, "prices": prices, "engine": engine}
+    frame = _tried(model, system, layouts, users, prompt, output, how)
+    frame = _with_single(model, system, frame, prompt, output, how)
     order = _ranked(frame, goal, ttft, tpot)
     tightest = _tightest(frame)
     found: list[Suggested] = []
@@ -149,7 +150,7 @@ def suggest(
         if key in seen:
             continue
         seen.add(key)
-        shape = estimate(model, formats, layout, system, work, chosen, band=False, pricer=pricer)
+        shape = estimate(model, formats, layout, system, work, chosen, band=False)
         commands = {
             key: command(engine, name, layout, work, weights=weights, kv=kv)
             for key, engine in engines.items()
@@ -172,8 +173,7 @@ def _tried(
     users: int,
     prompt: int,
     output: int,
-    formats: Precision,
-    chosen: Profile,
+    how: Mapping[str, Any],
 ) -> Frame:
     """Every candidate at its own share of the users."""
     frames = []
@@ -182,8 +182,7 @@ def _tried(
         shares.setdefault(math.ceil(users / layout["dp"]), []).append(layout)
     for batch, group in shares.items():
         asked = space(
-            model, on=system, layouts=group, vary={"batch": (batch,)}, precision=formats, used=chosen,
-            work=Workload(prompt=prompt, output=output),
+            model, on=system, layouts=group, vary={"batch": (batch,)}, **how, work=Workload(prompt=prompt, output=output),
         )  # fmt: skip
         frames.append(run(asked))
     if not frames:
@@ -200,17 +199,14 @@ def _tried(
     )
 
 
-def _with_single(
-    model: Model, system: System, frame: Frame, prompt: int, output: int, formats: Precision, chosen: Profile
-) -> Frame:
+def _with_single(model: Model, system: System, frame: Frame, prompt: int, output: int, how: Mapping[str, Any]) -> Frame:
     """The frame with the time to the first token of a prompt that arrives alone."""
     names = ("tp", "pp", "ep", "attention_dp")
     rows = [tuple(int(frame.column(name)[i]) for name in names) for i in range(len(frame))]
     distinct = list(dict.fromkeys(rows))
-    asked = space(
-        model, on=system, layouts=[dict(zip(names, row, strict=True)) for row in distinct], precision=formats, used=chosen,
-        vary={"batch": (1,)}, work=Workload(prompt=prompt, output=output),
-    )  # fmt: skip
+    layouts = [dict(zip(names, row, strict=True)) for row in distinct]
+    work = Workload(prompt=prompt, output=output)
+    asked = space(model, on=system, layouts=layouts, vary={"batch": (1,)}, work=work, **how)
     alone = dict(zip(distinct, _listed(run(asked).column("ttft")), strict=True))
     columns = {**frame.columns, "ttft_alone": [alone[row] for row in rows]}
     return msgspec.structs.replace(frame, columns=columns, units={**frame.units, "ttft_alone": "s"})
