@@ -29,6 +29,9 @@ FOLDER = Path(__file__).parent / "catalog" / "fits"
 BACKENDS = ("vllm", "sglang", "trtllm")
 PEAK = Rates(compute=1.0, memory=1.0, link=1.0, launch_time=0.0, pass_time=0.0, tiles=False)
 _WHOLE = 1.0
+CYCLES = frozenset({"launch", "fill", "wave", "split", "step"})
+CLOCKED = frozenset({"gemm", "batched_gemm", "decode_attention", "latent_decode", "experts", "convolution", "update"})
+"""Parameters that are cycles rather than seconds, and the families where that was seen from device to device."""
 STAND_IN = (0.8, 1.3)
 """How much wider a band gets, down and up, where another format's parameters stand in."""
 
@@ -82,6 +85,8 @@ class _Transfer(msgspec.Struct, forbid_unknown_fields=True, rename={"classes": "
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     device: str
     fit: list[Fit]
+    clock: str = ""
+    """Boost clock of the device measured: fixed costs are cycles, so they carry over in proportion."""
     sources: list[str] = []
     date: str = ""
     notes: list[str] = []
@@ -95,8 +100,16 @@ def _seconds(parameters: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+class Shelf(msgspec.Struct, frozen=True, kw_only=True):
+    """The fits of one device, and its clock."""
+
+    device: str
+    clock: float | None
+    fits: tuple[Fit, ...]
+
+
 @lru_cache(maxsize=64)
-def read(path: Path) -> tuple[Fit, ...]:
+def read(path: Path) -> Shelf:
     """The fits in a file.
 
     Raises InputError naming what is wrong.
@@ -105,7 +118,8 @@ def read(path: Path) -> tuple[Fit, ...]:
         found = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File)
     except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise InputError(f"fits: {path.name} cannot be read: {error}") from None
-    return tuple(msgspec.structs.replace(fit, parameters=_seconds(fit.parameters)) for fit in found.fit)
+    fits = tuple(msgspec.structs.replace(fit, parameters=_seconds(fit.parameters)) for fit in found.fit)
+    return Shelf(device=path.stem, clock=parse(found.clock, "Hz", "clock") if found.clock else None, fits=fits)
 
 
 @cache
@@ -145,10 +159,10 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 class Fits:
     """The fits that apply to one device, its own first."""
 
-    def __init__(self, device: str, kind: str):
-        self.device, self.group = device, class_of(device, kind)
-        own = read(FOLDER / f"{device}.toml") if device in measured_devices() else ()
-        self.shelves = [(device, own)] + [(p, read(FOLDER / f"{p}.toml")) for p in self.group.parents if p != device]
+    def __init__(self, device: str, kind: str, clock: float | None = None):
+        self.device, self.clock, self.group = device, clock, class_of(device, kind)
+        names = dict.fromkeys((device, *self.group.parents))
+        self.shelves = [read(FOLDER / f"{name}.toml") for name in names if name in measured_devices()]
 
     def choose(self, family: str, dtypes: tuple[str, ...], backend: str, kernel: str = "") -> Chosen | None:
         """The nearest fit of a family: on this device before elsewhere, in the format asked for before a stand-in's.
@@ -156,27 +170,29 @@ class Fits:
         A kernel asked for by name is preferred to the engine's mixture on the same device.
         """
         backends = (backend, *(b for b in (*BACKENDS, "any") if b != backend))
-        for shelf, (device, fits) in enumerate(self.shelves):
+        for shelf in self.shelves:
             for wanted in dict.fromkeys((kernel, "")):
-                table = {(fit.family, fit.dtype, fit.backend): fit for fit in fits if fit.kernel == wanted}
+                table = {(fit.family, fit.dtype, fit.backend): fit for fit in shelf.fits if fit.kernel == wanted}
                 for step, dtype in enumerate(dtypes[: 1 if wanted else None]):
                     for name in backends[: 1 if wanted else None]:
                         fit = table.get((family, dtype, name))
                         if fit is not None:
-                            return self._chosen(fit, device, borrowed=shelf > 0, stand_in=step > 0 or name != backend)
+                            return self._chosen(fit, shelf, stand_in=step > 0 or name != backend)
         return None
 
-    def _chosen(self, fit: Fit, device: str, borrowed: bool, stand_in: bool) -> Chosen:
+    def _chosen(self, fit: Fit, shelf: Shelf, stand_in: bool) -> Chosen:
         low, high = fit.band
-        values = dict(fit.parameters)
+        values, borrowed = dict(fit.parameters), shelf.device != self.device
         if borrowed:
             low, high = self.group.band.get(fit.family, self.group.band["other"])
+            if self.clock and shelf.clock and fit.family in CLOCKED:
+                values = {n: v * shelf.clock / self.clock if n in CYCLES else v for n, v in values.items()}
             values.update(_seconds(self.group.change.get(fit.family, {})))
         if stand_in and fit.backend != "any":
             low, high = low * STAND_IN[0], high * STAND_IN[1]
         known = kernels.PARAMETERS[fit.family]
         values = {name: value for name, value in values.items() if name in known.__struct_fields__}
-        what = f"{fit.family} {fit.dtype} of {fit.backend} on {device}"
+        what = f"{fit.family} {fit.dtype} of {fit.backend} on {shelf.device}"
         return Chosen(
             parameters=known(**values),
             low=low,
@@ -188,9 +204,14 @@ class Fits:
 
 
 @lru_cache(maxsize=128)
-def fits_for(device: str, kind: str) -> Fits:
-    """The fits that apply to a device of this name and kind."""
-    return Fits(device, kind)
+def _fits(device: str, kind: str, clock: float | None) -> Fits:
+    return Fits(device, kind, clock)
+
+
+def fits_for(system: System) -> Fits:
+    """The fits that apply to a system's device: those its key names, else those filed under its name."""
+    device = system.device
+    return _fits(system.fits or device.name, device.kind, None if num.is_array(device.clock) else device.clock)
 
 
 # ---------------------------------------------------------------------------------- which parameters an operator takes
@@ -259,8 +280,7 @@ class Fitted:
     ):
         self.system, self.layout, self.profile = system, layout, profile
         self.backend, self.kernel, self.dtype, self.launch_scale = backend, kernel, dtype, launch_scale
-        device = system.device
-        self.fits = fits if fits is not None else fits_for(system.fits or device.name, device.kind)
+        self.fits = fits if fits is not None else fits_for(system)
         self.peak = Roofline(system, layout, profile, PEAK)
         self._found: dict[tuple[str, str, str], tuple[Chosen | None, Machine | None]] = {}
 

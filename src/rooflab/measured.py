@@ -136,9 +136,11 @@ class Measured:
         own = _cost(op, time, peak, least.compute, least.memory)
         if hit.all():
             return own
-        parts = [numpy.where(hit, getattr(own, name), getattr(other, name)) for name in ("compute", "memory", "comm")]
+        compute = numpy.where(hit, own.compute, other.compute)
+        memory = numpy.where(hit, own.memory, other.memory)
+        comm = numpy.where(hit, own.comm, other.comm)
         overhead = numpy.where(hit, own.overhead, other.overhead)
-        return Cost(*parts, overhead, other.basis, other.low, other.high, peak)
+        return Cost(compute, memory, comm, overhead, other.basis, other.low, other.high, peak)
 
     def _ratio(self, key: Key, at: list[float]) -> float | None:
         """Logarithm of measured over peak time at a position, None outside what was measured."""

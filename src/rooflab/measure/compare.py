@@ -44,7 +44,7 @@ def predict(batch: Batch, system: System, fits: Any = None, prices: str = "fitte
         cost = pricer.cost(batch.op)
     else:
         backend = batch.backend if batch.backend not in ("nccl", "vidur") else "any"
-        found = fits if fits is not None else fits_for(system.fits or system.device.name, system.device.kind)
+        found = fits if fits is not None else fits_for(system)
         pricer = Fitted(system, layout, used, backend, kernel=batch.kernel, dtype=batch.dtype, fits=found)
         cost = pricer.exchange(batch.op, batch.family) if batch.op.collective else pricer.cost(batch.op)
     time = numpy.maximum(cost.compute, cost.memory) + cost.comm + cost.overhead

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rooflab import kernels
+from rooflab import catalog, kernels
 from rooflab.fitted import FOLDER, Fit
 
 HEAD = """\
@@ -19,6 +19,7 @@ HEAD = """\
 # Written by `rooflab calibrate`.
 
 device = "{device}"
+clock = "{clock}"
 sources = [{sources}]
 date = "{date}"
 """
@@ -26,8 +27,10 @@ date = "{date}"
 
 def text(device: str, fits: Sequence[Fit], sources: Sequence[str], date: str) -> str:
     """The file of a device's fits."""
+    hertz = catalog.device(device).clock
+    clock = f"{short(hertz / 1.0e6, 4)} MHz" if hertz else ""  # count
     quoted = ", ".join(f'"{source}"' for source in sources)
-    pieces = [HEAD.format(device=device, sources=quoted, date=date)]
+    pieces = [HEAD.format(device=device, clock=clock, sources=quoted, date=date)]
     order = list(kernels.PARAMETERS)
     for fit in sorted(fits, key=lambda f: (order.index(f.family), f.dtype, f.backend, f.kernel)):
         pieces.append(_entry(fit))

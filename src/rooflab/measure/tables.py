@@ -262,7 +262,7 @@ def _numbers(frame: Frame, column: str, zero: bool, refused: dict[int, str]) -> 
     import numpy
     import pandas
 
-    values = pandas.to_numeric(frame[column], errors="coerce").astype(float)
+    values = pandas.Series(pandas.to_numeric(frame[column], errors="coerce"), dtype=float)
     bad = ~numpy.isfinite(values) | (values < 0 if zero else values <= 0)
     for line, raw in zip(frame.loc[bad, "line"], frame.loc[bad, column], strict=True):
         least = "zero or more" if zero else "above zero"

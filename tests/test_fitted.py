@@ -1,0 +1,289 @@
+"""Fitted and measured prices over catalog models and devices: never faster than peak, scalar equals array, tagged, banded."""
+
+import math
+import random
+import tomllib
+
+import numpy as np
+import pytest
+
+from rooflab import api, catalog, fitted, graph, hf, kernels
+from rooflab.estimate import Workload, estimate
+from rooflab.fitted import Fitted, classes, fits_for, measured_devices, read
+from rooflab.measured import Measured
+from rooflab.price import Cost, Rates, Roofline, step_time
+from rooflab.profiles import profile
+from rooflab.units import InputError
+from rooflab.work import Layout, Op, Precision, Reason, Step
+
+PEAK = Rates(compute=1.0, memory=1.0, link=1.0, launch_time=0.0, pass_time=0.0, tiles=False)
+OPERATOR = profile("operator")
+SHAPES = ["llama-2-70b", "deepseek-v3", "gpt-oss-20b", "mixtral-8x7b", "qwen3-next-80b-a3b", "gemma-3-27b"]
+MODELS = [name for name in SHAPES if name in catalog.model_names()]
+FORMATS = [
+    Precision(),
+    Precision(attention="fp8", ffn="fp8", expert="fp8", kv="fp8"),
+    Precision(attention="fp8_block", ffn="fp8_block", expert="fp8_block"),
+    Precision(ffn="nvfp4", expert="nvfp4", attention="nvfp4"),
+    Precision(expert="mxfp4"),
+    Precision(attention="int4", ffn="int4", expert="int4"),
+]
+
+
+def visible(cost: Cost):
+    return max(cost.compute, cost.memory) + cost.comm + cost.overhead
+
+
+def steps(draw: random.Random) -> Step:
+    return Step(
+        prefill_sequences=draw.choice([0, 1, 3]),
+        prefill_tokens=draw.randint(1, 5000),
+        prefill_context=draw.choice([0, 0, 700]),
+        decode_sequences=draw.choice([1, 7, 64, 300]),
+        decode_context=draw.randint(1, 60000),
+    )
+
+
+@pytest.mark.parametrize("name", catalog.device_names())
+def test_nothing_beats_its_peak_roofline(name):
+    """E-03, the law: on every device, for random models, formats, layouts, engines and steps, operator by operator."""
+    system = catalog.system(name)
+    draw = random.Random(name)
+    for _ in range(12):
+        model = hf.load(draw.choice(MODELS))
+        most = min(system.capacity, 8)
+        layout = Layout(tp=draw.choice([x for x in (1, 2, 4, 8) if x <= most]))
+        pricer = Fitted(system, layout, OPERATOR, draw.choice(["vllm", "sglang", "trtllm"]))
+        peak = Roofline(system, layout, OPERATOR, PEAK)
+        operators = graph.operators(model, draw.choice(FORMATS), layout, steps(draw))
+        for op in operators:
+            cost, least = pricer.cost(op), peak.cost(op)
+            floor = max(least.compute, least.memory) + least.comm
+            assert visible(cost) >= floor * (1.0 - 1e-12), op.name
+            assert math.isfinite(visible(cost))
+            low, high = cost.ends(visible(cost))
+            assert floor * (1.0 - 1e-12) <= low <= visible(cost) * (1.0 + 1e-12)
+            assert high >= visible(cost)
+        total = step_time(operators, pricer, OPERATOR)
+        assert total.time >= step_time(operators, peak, OPERATOR).time * (1.0 - 1e-12)
+
+
+def test_ten_thousand_random_shapes_on_the_measured_devices():
+    """E-03: products of any size in every format, as arrays, against 2mnk FLOP and each operand once."""
+    rng = np.random.default_rng(7)
+    m, n, k = (np.exp2(rng.uniform(0, 16, 10_000)).round() for _ in range(3))
+    for name in measured_devices():
+        system = catalog.system(name)
+        for form in ("bf16", "fp8", "fp8_block", "nvfp4", "int4"):
+            for backend in ("vllm", "sglang"):
+                op = product(m, n, k, form)
+                cost = Fitted(system, Layout(), OPERATOR, backend).cost(op)
+                time = np.maximum(cost.compute, cost.memory) + cost.overhead
+                assert np.all(time >= op.flop / system.device.rate(op.dtype) * (1 - 1e-12))
+                assert np.all(time >= op.bytes() / system.device.memory_bandwidth * (1 - 1e-12))
+
+
+def product(m, n, k, form="bf16"):
+    from rooflab.work import FORMATS as known
+
+    return Op(
+        name="product",
+        kind="gemm",
+        part="ffn",
+        dtype=known[form].rate,
+        format=form,
+        m=m,
+        n=n,
+        k=k,
+        flop=2.0 * m * n * k,
+        weight_bytes=n * k * known[form].size,
+        activation_bytes=2.0 * (m * k + m * n),
+        why=(Reason("flop", min, (0.0,)),),
+    )
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("device", ["h100-sxm", "b200-sxm", "rtx-4090", "mi300x"])
+def test_a_point_equals_its_place_in_an_array(name, device):
+    """One path for one point and a million: batches, prompts, answers and tensor parallelism as arrays."""
+    model, system = hf.load(name), catalog.system(device)
+    batch, prompt = np.array([1, 5, 33, 200]), np.array([17, 900, 4000, 1])
+    output, tp = np.array([2, 100, 513, 40]), np.array([1, 2, 4, 8])
+    tp = np.where(tp <= system.capacity, tp, 1)
+    many = estimate(
+        model, Precision(), Layout(tp=tp), system, Workload(batch=batch, prompt=prompt, output=output), OPERATOR,
+        pricer=Fitted(system, Layout(tp=tp), OPERATOR),
+    )  # fmt: skip
+    for i in range(4):
+        layout = Layout(tp=int(tp[i]))
+        work = Workload(batch=int(batch[i]), prompt=int(prompt[i]), output=int(output[i]))
+        one = estimate(
+            model, Precision(), layout, system, work, OPERATOR, ignore_memory=True, band=False,
+            pricer=Fitted(system, layout, OPERATOR),
+        )  # fmt: skip
+        if one.mid is None:
+            continue
+        assert many.mid.ttft[i] == pytest.approx(one.mid.ttft, rel=1e-9)
+        assert many.mid.tpot[i] == pytest.approx(one.mid.tpot, rel=1e-9)
+
+
+def test_every_device_has_a_class_and_a_band():
+    """A-066: each device of the catalog is priced with a stated band: its own quantiles, or its class's."""
+    named = [name for one in classes() for name in one.devices]
+    assert len(named) == len(set(named))
+    for name in catalog.device_names():
+        group = fits_for(catalog.system(name)).group
+        assert group.parents or group.plain, name
+        for low, high in group.band.values():
+            assert 0.3 <= low < 1.0 < high <= 3.0, name
+        assert "other" in group.band
+
+
+def test_every_fit_is_documented_and_physical():
+    """Each fit names its rows, versions and errors; shares are at most one; its sources are in refs.toml."""
+    for name in measured_devices():
+        text = (fitted.FOLDER / f"{name}.toml").read_text()
+        for source in tomllib.loads(text)["sources"]:
+            assert source in catalog.refs()
+        for fit in read(fitted.FOLDER / f"{name}.toml").fits:
+            where = (name, fit.family, fit.dtype, fit.backend, fit.kernel)
+            assert fit.rows > 0, where
+            assert fit.fit_error > 0, where
+            assert 0.1 < fit.band[0] < fit.band[1] < 10.0, where
+            for parameter, value in fit.parameters.items():
+                assert value > 0, (*where, parameter)
+                assert parameter not in kernels.SHARES or value <= 1.0, (*where, parameter)
+
+
+def test_basis_says_what_was_measured():
+    """A-066: fitted on a measured device, assumed where parameters are carried over or nothing is known."""
+    model = hf.load("llama-2-70b")
+    for device, basis in (("h100-sxm", "fitted"), ("h200-sxm", "assumed"), ("tpu-v5p", "assumed")):
+        system, layout = catalog.system(device), Layout()
+        operators = graph.operators(model, Precision(), layout, Step(decode_sequences=4, decode_context=900))
+        found = step_time(operators, Fitted(system, layout, OPERATOR), OPERATOR, detail=True)
+        assert max(found.share("basis"), key=found.share("basis").get) == basis
+
+
+def test_fixed_costs_carry_over_in_cycles():
+    """H20 has H100's clock, so its launches are H100's; L40S borrows A100's at 2.52 instead of 1.41 GHz."""
+    own = fits_for(catalog.system("h100-sxm")).choose("gemm", ("bf16",), "vllm")
+    cut = fits_for(catalog.system("h20")).choose("gemm", ("bf16",), "vllm")
+    assert cut.parameters.launch == pytest.approx(own.parameters.launch)
+    assert cut.parameters.compute == 0.95
+    assert (own.basis, cut.basis) == ("fitted", "assumed")
+    old = fits_for(catalog.system("a100-sxm-80gb")).choose("gemm", ("bf16",), "vllm")
+    card = fits_for(catalog.system("l40s")).choose("gemm", ("bf16",), "vllm")
+    assert card.parameters.launch == pytest.approx(old.parameters.launch * 1.41 / 2.52, rel=1e-3)
+
+
+def test_an_expert_layer_is_its_parts():
+    """Up, down, activation and permutation together cost what the layer's formula says, not more."""
+    model, system = hf.load("mixtral-8x7b"), catalog.system("h100-sxm")
+    pricer = Fitted(system, Layout(), OPERATOR)
+    operators = graph.operators(model, Precision(), Layout(), Step(decode_sequences=64, decode_context=100))
+    mine = [op for op in operators if op.part == "experts" or "fused" in op.shape]
+    assert len(mine) == 4
+    op = next(op for op in mine if op.kind == "grouped_gemm")
+    chosen, machine = pricer.chosen("experts", op)
+    s = op.shape
+    whole = kernels.experts.seconds(
+        kernels.load_of(op), s["hidden"], s["up"], s["inter"], 2.0, 2.0, machine, chosen.parameters, s["routed"]
+    )
+    together = math.fsum(visible(pricer.cost(each)) for each in mine)
+    assert together == pytest.approx(max(whole[0], whole[1]) + whole[2], rel=0.05)
+
+
+def test_launch_scale_shrinks_fixed_costs_only():
+    system, op = catalog.system("h100-sxm"), product(16.0, 4096.0, 4096.0)
+    full = Fitted(system, Layout(), OPERATOR).cost(op)
+    half = Fitted(system, Layout(), OPERATOR, launch_scale=0.5).cost(op)
+    assert half.overhead == pytest.approx(full.overhead / 2.0)
+    assert (half.compute, half.memory) == (full.compute, full.memory)
+
+
+# ------------------------------------------------------------------------------------------------------- measured
+
+
+def test_measured_points_are_returned_and_interpolated():
+    """A-060: a measured size gives its own time; halfway between two in log space, the geometric mean of their ratios."""
+    system = catalog.system("h100-sxm")
+    fallback = Fitted(system, Layout(), OPERATOR)
+    m = np.array([16.0, 64.0])
+    rows = product(m, np.array([4096.0, 4096.0]), np.array([4096.0, 4096.0]))
+    times = np.array([30e-6, 40e-6])
+    pricer = Measured(fallback, [(rows, times)])
+    at = pricer.cost(product(16.0, 4096.0, 4096.0))
+    assert (visible(at), at.basis) == (pytest.approx(30e-6), "measured")
+    middle = pricer.cost(product(32.0, 4096.0, 4096.0))
+    peak = [fallback.peak.cost(product(x, 4096.0, 4096.0)) for x in (16.0, 32.0, 64.0)]
+    floor = [max(p.compute, p.memory) for p in peak]
+    expected = floor[1] * math.sqrt(30e-6 / floor[0] * 40e-6 / floor[2])
+    assert visible(middle) == pytest.approx(expected)
+
+
+def test_outside_the_table_the_fit_answers_and_says_so():
+    """Beyond the rows, the size or the family measured, the price and its tag are the fitted ones."""
+    system = catalog.system("h100-sxm")
+    fallback = Fitted(system, Layout(), OPERATOR)
+    rows = product(np.array([16.0, 64.0]), np.array([4096.0] * 2), np.array([4096.0] * 2))
+    pricer = Measured(fallback, [(rows, np.array([30e-6, 40e-6]))])
+    for other in (product(128.0, 4096.0, 4096.0), product(32.0, 200.0, 64.0), product(32.0, 4096.0, 4096.0, "fp8")):
+        assert pricer.cost(other) == fallback.cost(other)
+        assert pricer.cost(other).basis == "fitted"
+
+
+def test_measured_arrays_equal_their_scalars():
+    system = catalog.system("h100-sxm")
+    fallback = Fitted(system, Layout(), OPERATOR)
+    rows = product(np.array([1.0, 16.0, 64.0]), np.array([4096.0] * 3), np.array([4096.0] * 3))
+    pricer = Measured(fallback, [(rows, np.array([20e-6, 30e-6, 40e-6]))])
+    m = np.array([1.0, 3.0, 20.0, 64.0, 100.0, 3.0])
+    many = pricer.cost(product(m, np.full(6, 4096.0), np.full(6, 4096.0)))
+    for i, rows_of in enumerate(m):
+        one = pricer.cost(product(float(rows_of), 4096.0, 4096.0))
+        assert max(many.compute[i], many.memory[i]) + many.overhead[i] == pytest.approx(visible(one), rel=1e-12)
+
+
+# ----------------------------------------------------------------------------------------------------------- asks
+
+ASK = {"kind": "estimate", "model": "llama-2-70b", "on": "h100-sxm", "tp": 8, "batch": 4, "prompt": 500, "output": 50}
+
+
+def test_asks_choose_prices():
+    """A-066: an estimate says whether it is roofline or fitted, and brackets itself."""
+    plain, priced = api.answer(ASK), api.answer({**ASK, "prices": "fitted"})
+    assert (plain["basis"], priced["basis"]) == ("roofline", "fitted")
+    assert priced["low"]["tpot"] < priced["tpot"] < priced["high"]["tpot"]
+    assert priced["tpot"] != plain["tpot"]
+    assert any("fitted on kernels of vllm" in note for note in priced["notes"])
+    other = api.answer({**ASK, "prices": "fitted", "engine": "sglang"})
+    assert other["tpot"] != priced["tpot"]
+
+
+def test_asks_refuse_what_cannot_be_priced():
+    with pytest.raises(InputError, match="coarser"):
+        api.answer({**ASK, "prices": "fitted", "profile": "sharded"})
+    with pytest.raises(InputError, match="not 'roofline', 'fitted' or the path"):
+        api.answer({**ASK, "prices": "fited"})
+    with pytest.raises(InputError, match="does not exist"):
+        api.answer({**ASK, "prices": "./none.parquet"})
+    with pytest.raises(InputError, match="engine"):
+        api.answer({**ASK, "prices": "fitted", "engine": "llamacpp"})
+
+
+def test_a_broken_fits_file_is_refused_by_name(tmp_path):
+    path = tmp_path / "odd.toml"
+    path.write_text('device = "odd"\n[[fit]]\nfamily = 3\n')
+    with pytest.raises(InputError, match=r"odd\.toml"):
+        read(path)
+
+
+def test_fits_are_read_only_when_a_device_is_priced():
+    """Importing the library reads no fits and no tables."""
+    import subprocess
+    import sys
+
+    code = "import rooflab.api, sys; from rooflab import fitted; print(fitted.read.cache_info().currsize, 'pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "False"]

@@ -1,0 +1,147 @@
+"""Formulas of kernels: scalar equals array, monotone, never faster than their peak roofline (E-03, A-012, A-014)."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rooflab import kernels, num
+from rooflab.kernels import attention, exchange, experts, gemm, latent, recurrence
+from rooflab.kernels.machine import Machine, soft_maximum, total
+
+MACHINE = Machine(bandwidth=3.35e12, rate=989e12, units=132.0, clock=1.98e9)
+
+
+def prior(record, priors):
+    return record(**{name: value for name, (value, _) in priors.items()})
+
+
+GEMM = prior(gemm.Parameters, gemm.PRIORS)
+QUANTISED = prior(gemm.Parameters, gemm.QUANTISED_PRIORS)
+DECODE = prior(attention.DecodeParameters, attention.DECODE_PRIORS)
+PREFILL = prior(attention.PrefillParameters, attention.PREFILL_PRIORS)
+LATENT = prior(latent.Parameters, latent.PRIORS)
+EXPERTS = prior(experts.Parameters, experts.PRIORS)
+EXCHANGE = prior(exchange.Parameters, exchange.PRIORS)
+
+sizes = st.integers(1, 65536).map(float)
+
+
+def test_at_most_eight_parameters_a_family():
+    for name, priors in [*kernels.PRIORS.items(), ("gemm", gemm.QUANTISED_PRIORS)]:
+        assert len(priors) <= 8, name
+        assert set(priors) <= set(kernels.PARAMETERS[name].__struct_fields__), name
+
+
+@given(sizes, sizes, sizes)
+def test_a_product_is_never_faster_than_its_arithmetic_or_its_bytes(m, n, k):
+    """Efficiencies are at most one, tiles only add work: 2mnk FLOP and each operand once are a floor (E-03)."""
+    for p in (GEMM, QUANTISED):
+        time = total(gemm.seconds(m, n, k, 2.0, 2.0, 2.0, MACHINE, p))
+        assert time >= 2.0 * m * n * k / MACHINE.rate
+        assert time >= (m * k + k * n + m * n) * 2.0 / MACHINE.bandwidth
+
+
+def test_a_large_product_reaches_its_plateau_and_a_thin_one_its_stream():
+    """8192³ in bf16 is 1.1 PFLOP: at 85 % of 989 TFLOP/s about 1.3 ms, some tenths more under sustained power.
+
+    One row times 16384² reads 537 MB: at 85 % of 3.35 TB/s 189 µs, and 3 µs of launch.
+    """
+    square = total(gemm.seconds(8192.0, 8192.0, 8192.0, 2.0, 2.0, 2.0, MACHINE, GEMM))
+    assert 1.25e-3 < square < 1.65e-3
+    row = total(gemm.seconds(1.0, 16384.0, 16384.0, 2.0, 2.0, 2.0, MACHINE, GEMM))
+    assert 185e-6 < row < 230e-6
+
+
+def test_scalars_and_arrays_agree():
+    """Every family gives the same number for a scalar and for the array that holds it."""
+    rng = np.random.default_rng(1)
+    a, b, c = (np.exp2(rng.integers(0, 13, 40)).astype(float) for _ in range(3))
+    cases = {
+        "gemm": lambda x, y, z: gemm.seconds(x, y, z, 2.0, 2.0, 2.0, MACHINE, GEMM),
+        "quantised": lambda x, y, z: gemm.seconds(x, y, z, 1.0, 1.0, 2.0, MACHINE, QUANTISED),
+        "decode": lambda x, y, z: attention.decode_seconds(x, 32.0, 8.0, 128.0, 128.0, y + z, 2.0, MACHINE, DECODE),
+        "prefill": lambda x, y, z: attention.prefill_seconds(
+            x, 32.0, 8.0, 128.0, 128.0, y, z, 512.0, 2.0, MACHINE, PREFILL
+        ),
+        "latent": lambda x, y, z: latent.seconds(x, 128.0, 576.0, 512.0, y + z, 1.0, MACHINE, LATENT),
+        "experts": lambda x, y, z: experts.seconds(
+            experts.even_load(x * 8.0, num.minimum(x * 8.0, 128.0)), 4096.0, 2.0 * y, y, 2.0, 2.0, MACHINE, EXPERTS
+        ),
+        "scan": lambda x, y, z: recurrence.scan_seconds(
+            x * y, x, 32.0, 128.0, 128.0, MACHINE, prior(recurrence.Parameters, recurrence.SCAN_PRIORS)
+        ),
+    }
+    for name, formula in cases.items():
+        many = total(formula(a, b, c))
+        for i in range(len(a)):
+            one = total(formula(float(a[i]), float(b[i]), float(c[i])))
+            assert one == pytest.approx(float(many[i]), rel=1e-12), name
+
+
+@given(st.integers(1, 512), st.sampled_from([(8, 1), (32, 8), (64, 64), (96, 8)]), st.integers(1, 131072))
+def test_decode_attention_reads_its_cache(sequences, heads, context):
+    """The cache once at the peak bandwidth is a floor, and more context never takes less time by more than a split's step."""
+    h, kv = (float(x) for x in heads)
+    parts = attention.decode_seconds(float(sequences), h, kv, 128.0, 128.0, float(context), 2.0, MACHINE, DECODE)
+    assert total(parts) >= sequences * kv * context * 256.0 * 2.0 / MACHINE.bandwidth
+    assert total(parts) >= DECODE.launch
+
+
+@given(st.integers(1, 32), st.integers(1, 16384), st.integers(0, 16384))
+def test_prefill_attention_does_its_pairs(sequences, new, cached):
+    """4·heads·head_dim FLOP per visible pair is a floor."""
+    parts = attention.prefill_seconds(
+        float(sequences), 32.0, 8.0, 128.0, 128.0, float(new), float(cached), 0.0, 2.0, MACHINE, PREFILL
+    )
+    pairs = sequences * (new * cached + new * (new + 1) / 2.0)
+    assert total(parts) >= 4.0 * 32.0 * 128.0 * pairs / MACHINE.rate
+
+
+def test_soft_maximum_is_a_norm():
+    """3 and 4 at exponent 2 make 5; a large exponent approaches the maximum; equal halves keep their proportion."""
+    assert soft_maximum(3.0, 4.0, 2.0)[1] == pytest.approx(5.0)
+    assert soft_maximum(3.0, 4.0, 2.0)[0] == pytest.approx(5.0 * 3.0 / 4.0)
+    assert soft_maximum(1.0, 10.0, 12.0)[1] == pytest.approx(10.0)
+
+
+def test_collectives_follow_the_better_protocol():
+    """Far below the crossing the short protocol's latency, far above it the long one's bandwidth."""
+    link = 450e9
+    short = exchange.library_seconds(8.0, 8.0, link, EXCHANGE)
+    assert short == pytest.approx(EXCHANGE.short + 7.0 * EXCHANGE.hop, rel=0.02)
+    traffic = 8e9
+    assert exchange.library_seconds(traffic, 8.0, link, EXCHANGE) == pytest.approx(
+        traffic / (link * EXCHANGE.long_link), rel=0.02
+    )
+
+
+@given(
+    st.integers(1, 20000),
+    st.sampled_from([(8, 2), (64, 6), (128, 8), (256, 8), (512, 10)]),
+    st.sampled_from([1.01, 1.2]),
+)
+def test_skewed_routing_places_every_pair(tokens, shape, exponent):
+    """Counts are whole, fall with popularity, and add up to tokens × topk."""
+    count, topk = shape
+    counts = experts.skewed_counts(float(tokens), count, float(topk), exponent)
+    assert math.fsum(counts) == tokens * topk
+    assert all(value >= 0 and value == int(value) for value in counts)
+    assert counts[0] == max(counts)
+
+
+@given(st.sampled_from([1, 2, 8, 32]), st.integers(1, 4096))
+def test_the_heaviest_rank_has_at_least_its_share(ranks, tokens):
+    load = experts.skewed_load(float(tokens), 128, 8.0, ranks, 1.2)
+    assert load.pairs >= tokens * 8.0 / ranks - 1e-9
+    assert load.distinct <= 128 / ranks
+    assert all(a >= b for a, b in zip(load.tiles, load.tiles[1:], strict=False))
+
+
+def test_fewer_distinct_experts_read_fewer_weights():
+    """At few tokens time is weights: half the experts, half the bytes."""
+    few = experts.seconds(experts.even_load(8.0, 8.0), 4096.0, 3072.0, 1536.0, 2.0, 2.0, MACHINE, EXPERTS)
+    many = experts.seconds(experts.even_load(16.0, 16.0), 4096.0, 3072.0, 1536.0, 2.0, 2.0, MACHINE, EXPERTS)
+    assert many[1] / few[1] == pytest.approx(2.0, rel=0.1)
