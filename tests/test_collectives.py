@@ -112,6 +112,15 @@ def test_in_network_reduction_competes_where_the_link_has_it():
     assert exchange("all_reduce", 8, 1e6, two_nodes) > 25e-6
 
 
+@pytest.mark.parametrize(
+    ("topology", "shot"), [("switch", True), ("full_mesh", True), ("ring", False), ("torus2d", False)]
+)
+def test_one_shot_needs_a_way_to_every_rank(topology, shot):
+    """A-019, A-020: a small payload over eight ranks, α = 2 µs: one-shot takes one α, the ring 14."""
+    time = exchange("all_reduce", 8, 8.0, machine(link(100e9, 2e-6, 8, topology=topology)))
+    assert time == pytest.approx((2e-6 if shot else 28e-6), rel=1e-3)
+
+
 @pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "ring", "send"])
 def test_one_peer_sends_nothing(kind):
     """A-024, B-064: whatever the collective, with one rank nothing moves, in scalars and arrays."""

@@ -591,6 +591,18 @@ def test_resident_weights_are_the_published_parameters(name):
     assert graph.total_weight_bytes(what, Precision()) == pytest.approx(2 * what.params(), rel=1e-12)
 
 
+@pytest.mark.parametrize("name", [*catalog.model_names(), *KINDS])
+def test_every_stage_lies_within_attention_or_the_rest(name):
+    """E-27: grains nest, which is what orders them: no stage mixes attention with matrix products."""
+    what = KINDS[name] if name in KINDS else hf.load(name)
+    for counting in ("kernels", "stages"):
+        halves: dict[str, set[bool]] = {}
+        for op in operators(what, mixed(), Layout(tp=2, cp=2), counting=counting):
+            if not op.collective:
+                halves.setdefault(op.stage, set()).add(op.part == "attention")
+        assert {stage for stage, parts in halves.items() if len(parts) > 1} == set()
+
+
 @pytest.mark.parametrize("name", catalog.model_names())
 def test_products_of_one_token_use_the_active_parameters(name):
     """A-016, A-032, E-11: FLOP of one decode token's products are two per active matrix weight, head included."""

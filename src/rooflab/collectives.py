@@ -108,10 +108,14 @@ def grid_rows(units: Number) -> Number:
     return float(next(rows for rows in range(math.isqrt(count), 0, -1) if count % rows == 0))
 
 
+DIRECT = ("switch", "full_mesh")
+"""Topologies on which every rank reaches every other at once, as a one-shot all-reduce needs."""
+
+
 class Reach:
     """The levels a group of ranks spans: the slowest link it uses, and its ranks on the inner level."""
 
-    __slots__ = ("alpha", "beta", "inner_ranks", "level", "outer_units", "units")
+    __slots__ = ("alpha", "beta", "direct", "inner_ranks", "level", "outer_units", "units")
 
     def __init__(self, system: System, layout: Layout, axis: str, peers: Number, efficiency: Number, latency: bool):
         links = system.links
@@ -123,11 +127,13 @@ class Reach:
         alphas = [link.latency if latency else 0.0 for link in links]
         betas = [link.bandwidth * efficiency for link in links]
         self.alpha, self.beta = alphas[0], betas[0]
+        self.direct: Number = links[0].topology in DIRECT
         for index in range(1, len(links)):
             beyond = self.units > bounds[index - 1]
             self.alpha = num.where(beyond, alphas[index], self.alpha)
             self.beta = num.where(beyond, betas[index], self.beta)
             self.level = num.where(beyond, index, self.level)
+            self.direct = num.where(beyond, links[index].topology in DIRECT, self.direct)
         self.inner_ranks = num.maximum(peers / self.units, 1.0)
         self.outer_units = num.ceil(self.units / bounds[-2]) if len(links) > 2 else self.units
 
@@ -151,7 +157,7 @@ def exchange_time(
 ) -> Number:
     """Seconds one execution of a collective takes, 0 where it has one rank.
 
-    algorithm: auto takes the fastest of ring, one-shot, hierarchical and in-network where the level offers it; flat and
+    algorithm: auto takes the fastest of ring, hierarchical, and one-shot and in-network where the level offers them; flat and
     ring use one ring at the slowest level the ranks touch; hierarchical reduces inside the inner level first.
     """
     if not system.links or algorithm == "none":
@@ -195,7 +201,7 @@ def _all_reduce(
     """All-reduce by the chosen algorithm over the levels a group spans."""
     alpha, beta = reach.alpha, reach.beta
     flat = ring_all_reduce(p, n, alpha, beta)
-    outer = system.links[-1]
+    first, outer = system.links[0], system.links[-1]
     if outer.topology in ("mesh2d", "torus2d") and len(system.links) > 1:
         rows = grid_rows(reach.outer_units)
         steps = grid_steps(rows, reach.outer_units / rows) * alpha + 2.0 * (p - 1.0) / p * n / beta
@@ -205,8 +211,7 @@ def _all_reduce(
     hierarchical = _hierarchical(p, n, reach, system, efficiency, latency)
     if algorithm == "hierarchical":
         return hierarchical
-    best = num.minimum(flat, one_shot_all_reduce(p, n, alpha, beta))
-    first = system.links[0]
+    best = num.where(reach.direct, num.minimum(flat, one_shot_all_reduce(p, n, alpha, beta)), flat)
     if first.in_network_reduce:
         alone = in_network_all_reduce(n, first.latency if latency else 0.0, first.bandwidth * efficiency)
         best = num.where(reach.units > 1, best, num.minimum(best, alone))

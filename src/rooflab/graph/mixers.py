@@ -162,14 +162,14 @@ def _index_operators(indexer: Indexer, cut: Cut, count: Number, tag: str, ratio:
     hidden = cut.model.hidden
     width = indexer.matmul_params(hidden) / hidden
     operators = [
-        gemm(cut, f"index_projection{tag}", PROJECTIONS, "index", count, cut.tokens, width, hidden, "attention")
+        gemm(cut, f"index_projection{tag}", PROJECTIONS, f"index{tag}", count, cut.tokens, width, hidden, "attention")
     ]
     for phase, pairs, tokens, sequences, keys in _phases(cut, float(ratio or 1)):
         operators.append(
             attend(
                 cut,
                 f"index_score_{phase}{tag}",
-                "index",
+                f"index_score{tag}",
                 count,
                 kind="attention",
                 pairs=pairs,
