@@ -31,10 +31,10 @@ from rooflab.api.design_asks import (
     SweepAsk,
     SweepReport,
     Table,
-    Values,
 )
 from rooflab.api.quantities import units_of
 from rooflab.api.resolve import PRICES, layout_of, model_of, precision_of, profile_of, system_of, workload_of
+from rooflab.api.spans import MOST_ROWS, values_of
 from rooflab.catalog import rules
 from rooflab.estimate import Workload
 from rooflab.fits import feasible, layout_rules
@@ -45,50 +45,16 @@ from rooflab.sweep import layouts as grid
 from rooflab.sweep.evaluate import run
 from rooflab.sweep.frame import Frame
 from rooflab.sweep.serving import BATCHES, OBJECTIVES, serving_space
-from rooflab.sweep.spaces import DEGREES, WORK, Space, space
+from rooflab.sweep.spaces import DEGREES, Space, space
 from rooflab.sweep.suggest import suggest
 from rooflab.system import System
-from rooflab.units import InputError, parse, parse_count, shown
+from rooflab.units import InputError, parse, shown
 from rooflab.work import Layout
-
-MOST_ROWS = 2_000_000
-"""Rows a question may ask for at once; larger studies run from Python with `keep`."""
 
 
 def _header(ask: Any, report: type, notes: Sequence[str]) -> dict[str, Any]:
     plain = msgspec.to_builtins(ask)
     return {"version": __version__, "ask": plain, "notes": list(dict.fromkeys(notes)), "units": units_of(report)}
-
-
-def values_of(name: str, given: Values) -> tuple[Any, ...]:
-    """The values of a field, from a list or from text."""
-    items = list(given) if isinstance(given, (list, tuple)) else [item.strip() for item in str(given).split(",")]
-    found: list[Any] = []
-    for item in items:
-        span = re.fullmatch(r"(\S+?)\.\.(\S+?)(?:\+(\S+))?", item) if isinstance(item, str) else None
-        if span is not None and (name in DEGREES or name in WORK):
-            found += _span(name, *span.groups())
-        elif isinstance(item, str) and (name in DEGREES or name in WORK):
-            found.append(parse_count(item, f"vary.{name}", most=2**31))
-        else:
-            found.append(item)
-    return tuple(dict.fromkeys(found))
-
-
-def _span(name: str, low: str, high: str, step: str | None) -> list[int]:
-    """Whole numbers from low to high: doubling, or in steps."""
-    first, last = (parse_count(text, f"vary.{name}", most=2**31) for text in (low, high))
-    if last < first:
-        raise InputError(f"vary.{name}: {shown(f'{low}..{high}')} goes down; write the smaller number first")
-    if step is None:
-        found = [first]
-        while found[-1] * 2 <= last and found[-1] > 0:
-            found.append(found[-1] * 2)
-        return found if found[-1] == last else [*found, last]
-    wide = parse_count(step, f"vary.{name}", most=2**31)
-    if (last - first) // wide > MOST_ROWS:
-        raise InputError(f"vary.{name}: more than {MOST_ROWS:,} values")
-    return list(range(first, last + 1, wide))
 
 
 def _systems(ask: SweepAsk) -> dict[str, System]:
@@ -226,7 +192,7 @@ def _used(ask: Any) -> Any:
     return profile_of(placed)
 
 
-def _priced(ask: Any, used: Profile) -> dict[str, str]:
+def _priced(ask: Any, used: Profile) -> dict[str, Any]:
     """Prices and engine of a question about many points; tables of one's own price single points only."""
     kernels = used.counting == "kernels" and used.group == "op"
     prices = ask.prices or (PRICES if kernels else "roofline")
@@ -262,6 +228,7 @@ def answer_suggest(ask: SuggestAsk) -> SuggestReport:
     notes = [
         *model.notes,
         *notes,
+        _price_note(_priced(ask, used), used),
         "TTFT is of a prompt that arrives alone; queueing and percentiles are for the simulator",
     ]
     if not found.layouts:

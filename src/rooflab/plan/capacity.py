@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from rooflab import chip, graph
+from rooflab.chip import Chip
 from rooflab.estimate import MILLION, Workload, cost_per_million, estimate
 from rooflab.model import Model
 from rooflab.profiles import Profile, profile
@@ -110,7 +111,7 @@ def capacity(
 
 
 class _Question(msgspec.Struct, frozen=True, kw_only=True):
-    one: chip.Chip
+    one: Chip
     weights: float
     kv: float
     memory: float
@@ -120,7 +121,7 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
     rates: str
     even: bool
 
-    def chip_of(self, devices: int) -> chip.Chip:
+    def chip_of(self, devices: int) -> Chip:
         """The roofline of a replica."""
         return self.one if self.rates == "device" else self.one.scaled(float(devices), float(devices))
 
@@ -364,7 +365,7 @@ def fleet(
 def _by_layout(
     model: Model,
     system: System,
-    degrees: dict[str, int],
+    degrees: dict[str, Any],
     known: int,
     users: int,
     prompt: int,

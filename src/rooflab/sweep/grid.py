@@ -40,7 +40,7 @@ class Grid:
         self.axes = {name: tuple(values) for name, values in axes.items()}
         self.shape = tuple(len(values) for values in self.axes.values())
         self.size = math.prod(self.shape)
-        self.numpy = numpy_or_none() if vectorise else None
+        self.numpy: Any = numpy_or_none() if vectorise else None
         self._order = {name: i for i, name in enumerate(self.axes)}
 
     def _is_choice(self, name: str) -> bool:

@@ -59,7 +59,7 @@ def serving_layouts(
         for ep in values["ep"]:
             if ep > tp * cp * groups:
                 continue
-            degrees = {"tp": tp, "pp": pp, "cp": cp, "attention_dp": groups, "ep": ep}
+            degrees: dict[str, Any] = {"tp": tp, "pp": pp, "cp": cp, "attention_dp": groups, "ep": ep}
             if all(rule.holds for rule in fits.layout_rules(model, Layout(**degrees), None, chosen)):
                 found.append(degrees)
     return found

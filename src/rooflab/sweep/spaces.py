@@ -260,7 +260,7 @@ class Plan:
     def inner_values(self, task: Task, group: Group) -> dict[str, Column]:
         """Workload and hardware numbers of a task's inner points, as SI figures of the group's system."""
         numpy = numpy_or_none()
-        at = numpy.arange(task.low, task.high) if numpy is not None else range(task.low, task.high)
+        at: Any = numpy.arange(task.low, task.high) if numpy is not None else range(task.low, task.high)
         found: dict[str, Column] = {}
         stride = self.inner
         for name, values in self._resolved(task.group, group.system).items():
@@ -335,7 +335,10 @@ def _figure(system: System, name: str, value: Any) -> Any:
 def _degrees(asked: Space) -> dict[str, list[int]]:
     if asked.layouts:
         names = [name for name in DEGREES if any(name in each for each in asked.layouts)]
-        return {name: [int(each.get(name, getattr(asked.layout, name))) for each in asked.layouts] for name in names}
+        return {
+            name: [int(each[name] if name in each else getattr(asked.layout, name)) for each in asked.layouts]
+            for name in names
+        }
     varied = {name: values for name, values in asked.vary.items() if name in DEGREES}
     columns = zip(*itertools.product(*varied.values()), strict=True) if varied else ()
     return {name: [int(v) for v in column] for name, column in zip(varied, columns, strict=True)}

@@ -137,7 +137,8 @@ def suggest(
     seen: set[tuple[Any, ...]] = set()
     for at in order:
         row = frame.row(at)
-        layout = Layout(**{axis: int(row[axis]) for axis in ("tp", "pp", "cp", "dp", "ep", "attention_dp")})
+        degrees: dict[str, Any] = {axis: int(row[axis]) for axis in ("tp", "pp", "cp", "dp", "ep", "attention_dp")}
+        layout = Layout(**degrees)
         work = Workload(batch=math.ceil(users / int(layout.dp)), prompt=prompt, output=output)
         refused = {
             key: why
@@ -201,10 +202,10 @@ def _tried(
 
 def _with_single(model: Model, system: System, frame: Frame, prompt: int, output: int, how: Mapping[str, Any]) -> Frame:
     """The frame with the time to the first token of a prompt that arrives alone."""
-    names = ("tp", "pp", "ep", "attention_dp")
+    names: tuple[str, ...] = ("tp", "pp", "ep", "attention_dp")
     rows = [tuple(int(frame.column(name)[i]) for name in names) for i in range(len(frame))]
     distinct = list(dict.fromkeys(rows))
-    layouts = [dict(zip(names, row, strict=True)) for row in distinct]
+    layouts: list[dict[str, int]] = [dict(zip(names, row, strict=True)) for row in distinct]
     work = Workload(prompt=prompt, output=output)
     asked = space(model, on=system, layouts=layouts, vary={"batch": (1,)}, work=work, **how)
     alone = dict(zip(distinct, _listed(run(asked).column("ttft")), strict=True))
