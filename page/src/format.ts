@@ -9,19 +9,25 @@ export const NBSP = "\u00a0";
 export const MISSING = "–";
 const MINUS = "−";
 
+/** Thousands commas; by hand, since Intl costs more than all the rest of a repaint. */
+function commas(plain: string): string {
+  const [left = "", right] = plain.split(".");
+  return left.replace(/\B(?=(\d{3})+$)/g, ",") + (right === undefined ? "" : `.${right}`);
+}
+
 /** Three significant digits, trailing zeros kept, thousands with commas. */
 export function digits(x: number, n = 3): string {
   if (!Number.isFinite(x)) return MISSING;
   if (x === 0) return "0";
   const rounded = Number(x.toPrecision(n));
   const places = Math.max(0, n - 1 - Math.floor(Math.log10(Math.abs(rounded))));
-  const text = Math.abs(rounded).toLocaleString("en-US", { minimumFractionDigits: Math.min(places, 12), maximumFractionDigits: Math.min(places, 12) });
+  const text = commas(Math.abs(rounded).toFixed(Math.min(places, 12)));
   return rounded < 0 ? MINUS + text : text;
 }
 
 /** A whole count in full; a count that is not whole to three digits. */
 export function whole(x: number): string {
-  return Number.isInteger(x) ? (x < 0 ? MINUS : "") + Math.abs(x).toLocaleString("en-US") : digits(x);
+  return Number.isInteger(x) && Math.abs(x) < 1e21 ? (x < 0 ? MINUS : "") + commas(String(Math.abs(x))) : digits(x);
 }
 
 const PREFIXES: [number, string][] = [

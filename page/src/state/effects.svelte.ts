@@ -52,6 +52,6 @@ export function effects(make: () => { scenario: Scenario; changes: { id: string;
 
 /** A refusal without the field's name in front. */
 export function reason(refused: string): string {
-  const text = refused.replace(/^[a-z_.]+: /, "");
+  const text = refused.replace(/^[a-z_.]+: /, "").replace(/\b(tp|pp|cp|dp|ep)=(\d+)/g, (_, axis: string, degree: string) => `${axis.toUpperCase()} ${degree}`);
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

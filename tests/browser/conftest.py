@@ -1,0 +1,149 @@
+"""The built page in Debian's Chromium, by both transports: the local server, and a site on a plain web server."""
+
+import contextlib
+import http.server
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from functools import partial
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+def unavailable(reason):
+    """Skip on a developer's machine; fail in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(f"the page is tested in a browser in CI: {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """The built page; one process builds it, the others wait."""
+    spec = util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    hook = util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    with (tmp_path_factory.getbasetemp().parent / "page.lock").open("w") as held:
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.flock(held, fcntl.LOCK_EX)
+        why = hook.Page(ROOT).ensure()
+    if why:
+        unavailable(why)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """One Chromium for the session, with a profile of its own."""
+    if not Path(CHROMIUM).exists():
+        unavailable("there is no chromium; on Debian: apt-get install chromium")
+    if util.find_spec("playwright") is None:
+        unavailable("playwright is not installed; python3 run.py test installs it")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as found:
+        chromium = found.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def served(built):
+    """Address of `rooflab serve`."""
+    command = [sys.executable, "-m", "rooflab", "serve", "--no-browser"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    found = re.search(r"http://\S+/", server.stdout.readline())
+    assert found, "rooflab serve did not say where it is"
+    yield found.group(0)
+    server.terminate()
+    server.wait(20)
+    server.stdout.close()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Any plain web server."""
+
+    def log_message(self, *_):
+        pass
+
+    def handle(self):
+        with contextlib.suppress(ConnectionError):
+            super().handle()
+
+
+@pytest.fixture(scope="session")
+def static(built, tmp_path_factory):
+    """Address of the written site."""
+    from rooflab.web import site
+
+    folder = site(tmp_path_factory.mktemp("site") / "out")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+class Reader:
+    """Someone at the page: opens addresses, and everything that went wrong is remembered."""
+
+    def __init__(self, browser, **options):
+        self.context = browser.new_context(
+            **{"viewport": {"width": 1440, "height": 900}, "color_scheme": "light", **options}
+        )
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(30_000)
+        self.wrong = []
+        self.hosts = set()
+        self.page.on("console", lambda m: m.type in ("error", "warning") and self.wrong.append(f"{m.type}: {m.text}"))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on(
+            "request", lambda request: self.hosts.add(request.url.split("/")[2]) if "://" in request.url else None
+        )
+
+    def open(self, address, ready=True):
+        self.page.goto(address)
+        self.page.wait_for_selector("#finding")
+        if ready:
+            self.page.wait_for_selector("[data-status=ready]", timeout=90_000)
+        return self.page
+
+    def kpi(self, name):
+        """A headline number's exact value, from its title."""
+        return float(self.page.get_attribute(f"[data-kpi={name}]", "title").split()[0])
+
+    def settle(self, name, before):
+        """Wait until a headline number is another."""
+        self.page.wait_for_function(
+            "([name, before]) => document.querySelector(`[data-kpi=${name}]`).title.split(' ')[0] !== before",
+            arg=[name, before],
+        )
+
+
+@pytest.fixture
+def reader(browser):
+    """A fresh reader; the test fails if anything went wrong in the page."""
+    made = []
+
+    def make(**options):
+        made.append(Reader(browser, **options))
+        return made[-1]
+
+    yield make
+    wrong = [each for one in made for each in one.wrong]
+    for one in made:
+        one.context.close()
+    assert not wrong, wrong
