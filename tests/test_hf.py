@@ -54,7 +54,7 @@ def test_missing_kv_heads_mean_one_per_head(absent: object):
 
 
 def test_heads_must_form_groups():
-    with pytest.raises(InputError, match=r"num_attention_heads = 4 is no multiple of 3"):
+    with pytest.raises(InputError, match=r"num_key_value_heads = 3 .*4 heads"):
         hf.read(changed(num_key_value_heads=3))
 
 
@@ -176,6 +176,56 @@ def test_an_unknown_type_with_a_known_class_is_read_as_that():
     found = hf.read(changed(model_type="my_llama", architectures=["LlamaForCausalLM"]))
     assert found.params() == TOTAL
     assert any("read as llama" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "total, config",
+    [  # totals of the published checkpoints
+        (2_768_345_600, {"d_model": 2560, "n_layer": 64, "vocab_size": 50277, "ssm_cfg": {}, "pad_vocab_size_multiple": 8}),
+        (6_921_720_704, {"model_type": "RefinedWebModel", "hidden_size": 4544, "n_head": 71, "n_layer": 32, "multi_query": True,
+                         "parallel_attn": True, "bias": False, "vocab_size": 65024}),
+        (271_527_168, {"model_type": "openelm", "model_dim": 1280, "num_transformer_layers": 16, "head_dim": 64,
+                       "num_query_heads": [12] * 5 + [16] * 7 + [20] * 4, "num_kv_heads": [3] * 5 + [4] * 7 + [5] * 4,
+                       "ffn_multipliers": [0.5, 0.73, 0.97, 1.2, 1.43, 1.67, 1.9, 2.13, 2.37, 2.6, 2.83, 3.07, 3.3, 3.53,
+                                           3.77, 4.0],
+                       "ffn_dim_divisor": 256, "vocab_size": 32000, "tie_word_embeddings": True}),
+        (456_089_655_296, {"model_type": "minimax_text_01", "hidden_size": 6144, "intermediate_size": 9216, "head_dim": 128,
+                           "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8,
+                           "num_local_experts": 32, "num_experts_per_tok": 2, "vocab_size": 200064,
+                           "attn_type_list": ([0] * 7 + [1]) * 10, "tie_word_embeddings": False}),
+        (80_393_183_232, {"model_type": "hunyuan_v1_moe", "hidden_size": 4096, "intermediate_size": 3072, "head_dim": 128,
+                          "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "num_experts": 64,
+                          "moe_topk": [8] * 32, "num_shared_expert": [1] * 32, "moe_intermediate_size": [3072] * 32,
+                          "vocab_size": 128167, "tie_word_embeddings": True}),
+        (7_272_665_088, {"model_type": "falcon_mamba", "hidden_size": 4096, "num_hidden_layers": 64, "state_size": 16,
+                         "conv_kernel": 4, "intermediate_size": 8192, "time_step_rank": 256, "vocab_size": 65024,
+                         "use_bias": False, "use_conv_bias": True, "tie_word_embeddings": False, "expand": 16}),
+        (1_170_340_608, {"model_type": "lfm2", "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32,
+                         "full_attn_idxs": [2, 5, 8, 10, 12, 14], "num_key_value_heads": 8, "conv_L_cache": 3,
+                         "vocab_size": 65536, "block_ff_dim": 12288, "block_auto_adjust_ff_dim": True}),
+        (331_196_416, {"model_type": "opt", "hidden_size": 1024, "word_embed_proj_dim": 512, "num_hidden_layers": 24,
+                       "num_attention_heads": 16, "ffn_dim": 4096, "vocab_size": 50272, "max_position_embeddings": 2048,
+                       "do_layer_norm_before": False}),
+        (9_399_951_392, {"model_type": "chatglm", "hidden_size": 4096, "num_layers": 40, "ffn_hidden_size": 13696,
+                         "num_attention_heads": 32, "multi_query_attention": True, "multi_query_group_num": 2,
+                         "kv_channels": 128, "padded_vocab_size": 151552, "add_qkv_bias": True, "rmsnorm": True,
+                         "tie_word_embeddings": False}),
+    ],
+)  # fmt: skip
+def test_unusual_formats_by_published_totals(total: int, config: dict):
+    assert hf.read(config).params() == total
+
+
+def test_layers_cut_by_a_search():
+    """DeciLM's format: a part may be missing or a plain matrix; widths are two thirds of a multiple, rounded up to 256."""
+    whole = {"attention": {"n_heads_in_group": 2}, "ffn": {"ffn_mult": 1.5}}
+    bare = {"attention": {"no_op": True}, "ffn": {"replace_with_linear": True}}
+    config = changed(
+        model_type="nemotron-nas", block_configs=[whole, bare], num_key_value_heads=None, intermediate_size=None
+    )
+    width = 256  # int(2 · 1.5 · 64 / 3) = 64, rounded up
+    first = 64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * width + 2 * 64
+    assert hf.read(config).params() == first + (64 * 64 + 64) + 2 * 100 * 64 + 64
 
 
 # ------------------------------------------------------------------------------------------------ refusals

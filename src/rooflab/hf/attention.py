@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rooflab.hf.families import Facts, Switch
+from rooflab.hf.facts import Facts, Switch
 from rooflab.hf.keys import Keys
 from rooflab.model import Attention, Indexer, LatentAttention
 from rooflab.units import InputError, shown

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rooflab.hf.attention import HIDDEN, head_dim_of, latent, norm_params, shape_of, softmax, switch
-from rooflab.hf.families import Facts
+from rooflab.hf.facts import Facts
 from rooflab.hf.feedforward import feed_forward, sparse_layers
 from rooflab.hf.keys import Keys
 from rooflab.hf.layers import Kind, kinds, layer_count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rooflab.hf.attention import switch
-from rooflab.hf.families import Facts
+from rooflab.hf.facts import Facts
 from rooflab.hf.keys import Keys
 from rooflab.model import Dense, FeedForward, MoE
 from rooflab.units import InputError

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from rooflab.hf.attention import HEADS, HIDDEN, indexer, kv_heads_of, norm_params, qk_norm_params, softmax, switch
 from rooflab.hf.decoder import Parts, block, decoder, layer_keys, outside, renamed, vocabulary
-from rooflab.hf.families import Facts
+from rooflab.hf.facts import Facts
 from rooflab.hf.feedforward import check_choice, dense, dense_width, experts_of, moe
 from rooflab.hf.keys import Keys
 from rooflab.hf.layers import FULL, Kind, kinds, layer_count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rooflab.hf.families import Facts
+from rooflab.hf.facts import Facts
 from rooflab.hf.keys import Keys
 from rooflab.units import InputError, shown
 

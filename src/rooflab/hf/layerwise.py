@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rooflab.hf.attention import HEADS, HIDDEN, softmax
 from rooflab.hf.decoder import Parts, decoder, outside, renamed, vocabulary
-from rooflab.hf.families import Facts
+from rooflab.hf.facts import Facts
 from rooflab.hf.feedforward import dense
 from rooflab.hf.keys import Keys
 from rooflab.hf.layers import layer_count

@@ -13,7 +13,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Any
 
-from rooflab.hf.families import Facts
+from rooflab.hf.facts import Facts
 from rooflab.hf.keys import Keys
 from rooflab.model import Block, LatentAttention, MoE, Recurrent
 from rooflab.units import InputError

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rooflab.hf import hybrids, layerwise
 from rooflab.hf.attention import HEADS, head_dim_of, kv_heads_of
 from rooflab.hf.decoder import Parts, decoder, renamed, vocabulary
-from rooflab.hf.families import Facts
+from rooflab.hf.facts import Facts
 from rooflab.hf.keys import Keys
 from rooflab.hf.layers import layer_count
 from rooflab.model import Attention, Indexer
@@ -298,6 +298,31 @@ def gpt_neox_japanese(k: Keys, facts: Facts) -> Parts:
     return parts
 
 
+def mamba_ssm(k: Keys, facts: Facts) -> Parts:
+    """State-space models in their authors' own format: no model type, defaults of the package, a padded vocabulary."""
+    inner = k.section("ssm_cfg") or Keys({})
+    multiple = k.count("pad_vocab_size_multiple", limit="width", default=1)
+    rows = multiple * -(-k.count("vocab_size", limit="vocabulary") // multiple)
+    kernel, expand = inner.count("d_conv", limit="small", default=4), inner.count("expand", limit="small", default=2)
+    if k.data.get("attn_layer_idx"):
+        raise InputError(
+            f"{k.name('attn_layer_idx')}: attention among the state spaces of this format is not known here"
+        )
+    own: dict[str, object] = {"vocab_size": rows, "conv_kernel": kernel, "expand": expand, "intermediate_size": None}
+    if inner.text("layer").lower() == "mamba2":
+        dim = inner.count("headdim", limit="head", default=64)
+        heads = expand * k.count("d_model", limit="hidden") // dim
+        states, groups = (
+            inner.count("d_state", limit="head", default=128),
+            inner.count("ngroups", limit="heads", default=1),
+        )
+        own |= {"mamba_num_heads": heads, "mamba_head_dim": dim, "ssm_state_size": states, "n_groups": groups}
+        own["chunk_size"] = 256
+    else:
+        own |= {"state_size": inner.count("d_state", limit="head", default=16)}
+    return hybrids.mamba(renamed(k, **own), facts)
+
+
 BUILDERS: dict[str, Builder] = {
     "": decoder, "opt": opt, "mpt": mpt, "dbrx": dbrx, "falcon": falcon, "qwen": qwen, "chatglm": chatglm, "molmo": molmo,
     "minimax_m3": minimax_m3, "llama4": llama4, "step3": step3, "mllama": hybrids.mllama, "diffllama": diffllama, "doge": doge,
@@ -306,6 +331,7 @@ BUILDERS: dict[str, Builder] = {
     "cohere2_moe": cohere2_moe, "stablelm": stablelm, "hyperclovax": hyperclovax, "hunyuan_moe": hunyuan_moe,
     "longcat": hybrids.longcat, "jetmoe": hybrids.jetmoe, "rwkv": hybrids.rwkv, "xlstm": hybrids.xlstm, "zamba": hybrids.zamba,
     "deepseek_v4": hybrids.deepseek_v4, "step3p5": step3p5, "blockwise": layerwise.blockwise, "openelm": layerwise.openelm,
-    "arctic": arctic, "gpt_neox_japanese": gpt_neox_japanese,
+    "arctic": arctic,
+    "mamba_ssm": mamba_ssm, "gpt_neox_japanese": gpt_neox_japanese,
     "streams": hybrids.streams, "two_kinds_of_experts": hybrids.two_kinds_of_experts, "grok": grok, "minicpmv": minicpmv,
 }  # fmt: skip

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from rooflab.hf.attention import HIDDEN, norm_params
 from rooflab.hf.decoder import CONTEXT, Parts, merged
-from rooflab.hf.families import ALIASES, FAMILIES, Facts, facts_of
+from rooflab.hf.facts import Facts
+from rooflab.hf.families import ALIASES, FAMILIES, facts_of
 from rooflab.hf.keys import Keys
 from rooflab.hf.quantization import quantization
 from rooflab.hf.special import BUILDERS
@@ -113,6 +114,8 @@ def maybe(k: Keys, key: str) -> Keys | None:
 
 def family(k: Keys) -> Facts:
     """The facts of the model type; guessed from the keys, with a note, when the type is unknown."""
+    if not k.model_type and isinstance(k.data.get("ssm_cfg"), dict):
+        k.model_type = "mamba_ssm"
     facts = facts_of(k.model_type)
     if facts is None:
         facts = by_architecture(k) or guess(k)
