@@ -25,6 +25,8 @@ PRICES = "roofline"
 CLASSES = ("attention", "ffn", "expert", "embedding", "head", "kv", "state", "activation")
 _FLOATS = ("fp32", "bf16", "fp16")
 _LINEAR = ("attention", "ffn", "expert")
+_DEGREES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
+"""Degrees a refusal tries to suggest."""
 _PLACES = {"pe": "inner", "cube": "outer", "inner": "inner", "outer": "outer"}
 
 
@@ -244,7 +246,7 @@ def setting_of(ask: _Placed) -> Setting:
     system = system_of(ask.on, ask.changes)
     holds, reasons = feasible(layout_rules(model, layout, system, used))
     if not holds:
-        raise InputError(f"layout: {'; '.join(reasons)}")
+        raise InputError(f"layout: {'; '.join(reasons)}{_allowed(model, layout, system, used, reasons)}")
     pricer, priced = pricer_of(ask, system, layout, used)
     notes = [*model.notes, *notes, *more, *_rate_notes(precision, system, used), *_cache_notes(model, layout), *priced]
     if used.name in PROFILES and pricer is None:
@@ -280,6 +282,18 @@ def pricer_of(ask: _Placed, system: System, layout: Layout, used: Profile) -> tu
     from rooflab.measure.mine import measured_prices
 
     return measured_prices(prices, fitted)
+
+
+def _allowed(model: Model, layout: Layout, system: System, used: Profile, reasons: list[str]) -> str:
+    """What the first refused degree could be with everything else as it is, as the end of a message."""
+    for axis in used.axes:
+        if not any(f"{axis}=" in reason for reason in reasons):
+            continue
+        others = {degree: msgspec.structs.replace(layout, **{axis: degree}) for degree in _DEGREES}
+        right = [str(d) for d, other in others.items() if feasible(layout_rules(model, other, system, used))[0]]
+        if right:
+            return f"; {axis} may be {', '.join(right)}"
+    return ""
 
 
 def _rates_text(used: Profile) -> str:
