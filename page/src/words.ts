@@ -28,6 +28,11 @@ const OPERATORS: Record<string, string> = {
   all_reduce_ffn: "All-reduce, FFN",
   all_reduce_embedding: "All-reduce, embedding",
   gather_logits: "Gather logits",
+  qkv_down: "QKV down",
+  q_up: "Q up",
+  kv_up: "KV up",
+  absorb_q: "Absorb Q",
+  absorb_v: "Absorb V",
   pass_overhead: "Per-pass overhead",
 };
 const PARTS: Record<string, string> = {
@@ -46,8 +51,11 @@ function sentence(name: string): string {
   return plain.charAt(0).toUpperCase() + plain.slice(1);
 }
 
+/** An operator in words; operators of some layers only say which. */
 export function operatorName(name: string): string {
-  return OPERATORS[name] ?? sentence(name);
+  const [base = name, layers] = name.split("@");
+  const plain = OPERATORS[base] ?? sentence(base);
+  return !layers || /^(experts|shared|router)/.test(base) ? plain : `${plain}, ${layers === "moe" ? "MoE" : layers} layers`;
 }
 
 export function partName(name: string): string {
@@ -76,7 +84,9 @@ export function deviceName(name: string): string {
 }
 
 export function formatName(name: string): string {
-  return name.replace(/^(fp|bf|int|nvfp|mxfp|nf)(\d)/, (_, kind: string, digit: string) => kind.toUpperCase() + digit).replace(/^q(\d)/, "Q$1");
+  return name
+    .replaceAll("_", " ")
+    .replace(/^(fp|bf|int|nvfp|mxfp|nf)(\d)/, (_, kind: string, digit: string) => kind.toUpperCase() + digit).replace(/^q(\d)/, "Q$1");
 }
 
 export const SUBJECTS: Record<string, { name: string; short: string }> = {

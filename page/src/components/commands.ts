@@ -1,5 +1,5 @@
 // What the command box understands: plain phrases, each a change, a question or a place to go.
-import type { App } from "../state/app.svelte";
+import type { App, Row } from "../state/app.svelte";
 import { counted, devicesOf, SEGMENTS, TITLES, type Change } from "../state/scenario";
 import { deviceName, formatName, modelName, SUBJECTS } from "../words";
 import type { View } from "../views/registry";
@@ -40,14 +40,16 @@ export function commands(phrase: string, app: App, views: View[]): Command[] {
   const count = Number(/^(\d+)\s*[x×*]\s*/.exec(compare?.[1] ?? text)?.[1] ?? counted(s.on)?.count ?? devicesOf(s));
   const words = name.split(/\s+/).filter(Boolean);
   const has = (row: { name: string; title?: string }) => words.length > 0 && words.every((word) => `${row.name} ${row.title ?? ""}`.toLowerCase().includes(word));
+  // What begins with the phrase comes before what only contains it.
+  const first = (rows: Row[] = []): Row[] => rows.filter((row) => has(row as never)).sort((a, b) => Number(!String(a.name).startsWith(words[0]!)) - Number(!String(b.name).startsWith(words[0]!)));
   if (name.length > 1) {
-    for (const row of (app.shelves.devices ?? []).filter((each) => has(each as never)).slice(0, 5)) {
+    for (const row of first(app.shelves.devices).slice(0, 5)) {
       const what: Change = { on: count > 1 ? `${count}x ${row.name}` : row.name, changes: {} };
       if (compare) act(`cmp-${row.name}`, `Compare with ${count} × ${deviceName(row.name)}`, "do", () => { app.pin(); app.set(what); });
       else change(`d-${row.name}`, `${count > 1 ? `${count} × ` : ""}${deviceName(row.name)}`, what);
     }
-    for (const row of (app.shelves.models ?? []).filter((each) => has(each as never)).slice(0, 6)) change(`m-${row.name}`, modelName(row.name), { model: row.name });
-    for (const row of (app.shelves.systems ?? []).filter((each) => has(each as never)).slice(0, 4)) change(`s-${row.name}`, row.title, { on: row.name, changes: {} });
+    for (const row of first(app.shelves.models).slice(0, 6)) change(`m-${row.name}`, modelName(row.name), { model: row.name });
+    for (const row of first(app.shelves.systems).slice(0, 4)) change(`s-${row.name}`, row.title, { on: row.name, changes: {} });
     for (const row of (app.shelves.profiles ?? []).filter((each) => String(each.name).includes(name))) change(`p-${row.name}`, `Profile ${row.name}`, { profile: row.name, switches: {} });
   }
   const times = /^([\d.]+)\s*[x×]?\s*(?:times\s+)?(?:memory\s+)?bandwidth$/.exec(text);
