@@ -1,0 +1,334 @@
+"""Engine runs: reading them, predicting every row, and fitting an engine's few constants.
+
+Two kinds of table: closed-loop runs (`concurrency`, `ttft_ms`, `tpot_ms`) and batches that start together (`prefill_ms`,
+`tbt_ms`). A row that cannot be predicted is counted with its reason, never dropped.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rooflab import catalog, hf, loaded
+from rooflab.estimate import Scene, Workload, estimate
+from rooflab.fits import feasible, layout_rules
+from rooflab.fitted import Fitted
+from rooflab.model import Model
+from rooflab.profiles import profile
+from rooflab.units import InputError, shown
+from rooflab.work import FORMATS, Layout, Precision
+
+RANDOM_LENGTHS = 0.9
+"""Mean share of the nominal lengths in runs that draw them at random (data/README.md)."""
+_CLOSED = ("system", "backend", "model_path", "isl", "osl", "concurrency", "tp_size", "ttft_ms", "tpot_ms")
+_BATCHES = ("model", "hardware", "tensor_parallel", "isl", "osl", "batch_size", "prefill_ms", "tbt_ms")
+_SUFFIXES = ("-fp8", "-awq", "-nvfp4", "-gptq-int4", "-fp4", "-bf16", "-fp8-dynamic")
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One measured configuration; seconds."""
+
+    line: int
+    kind: str
+    """closed or batch."""
+    model: str
+    system: str
+    backend: str
+    version: str
+    tp: int
+    pp: int
+    attention_dp: int
+    ep: int
+    formats: dict[str, str]
+    prompt: float
+    output: float
+    flight: float
+    ttft: float
+    tpot: float
+    varied: bool
+    """Whether lengths were drawn at random."""
+    group: str
+    """Names runs that differ only in layout and load."""
+
+
+class Predicted(msgspec.Struct, frozen=True, kw_only=True):
+    """A run with its prediction: predicted / measured, and the ends of the band over measured."""
+
+    run: Run
+    tpot: float
+    ttft: float
+    throughput: float
+    low: dict[str, float]
+    high: dict[str, float]
+
+
+def number(row: dict[str, str], name: str, least: float | None = None) -> float:
+    """A figure of a row; an empty cell is `least` where the column may be missing.
+
+    Raises InputError naming the column.
+    """
+    text = (row.get(name) or "").strip()
+    if text in ("", "nan", "NaN") and least is not None:
+        return least
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError(f"{name}: {shown(text)} is not a number") from None
+    if not math.isfinite(value) or value <= 0.0:
+        raise InputError(f"{name}: {shown(text)} must be above zero")
+    return value
+
+
+def read(path: str | Path) -> tuple[list[Run], list[tuple[int, str]]]:
+    """Runs of a table, and the lines refused with their reasons.
+
+    Raises InputError when the table is of neither kind.
+    """
+    with Path(path).open(newline="", encoding="utf-8") as stream:
+        reader = csv.DictReader(stream)
+        columns = reader.fieldnames or []
+        kinds = {"closed": (_CLOSED, _closed), "batch": (_BATCHES, _batch)}
+        found = next((k for k, (needed, _) in kinds.items() if set(needed) <= set(columns)), None)
+        if found is None:
+            raise InputError(
+                f"{Path(path).name}: is neither closed-loop runs ({', '.join(_CLOSED)}) nor batches ({', '.join(_BATCHES)})"
+            )
+        runs, refused = [], []
+        for line, row in enumerate(reader, start=2):
+            try:
+                runs.append(kinds[found][1](line, row))
+            except InputError as problem:
+                refused.append((line, str(problem)))
+    return runs, refused
+
+
+def _formats(row: dict[str, str]) -> dict[str, str]:
+    """Number formats a row states for its matrix products."""
+    known = {"float16": "bf16", "bfloat16": "bf16"}
+    stated: dict[str, str] = {}
+    for column, classes in (("gemm_quant_mode", ("attention", "ffn")), ("moe_quant_mode", ("expert",))):
+        name = (row.get(column) or "").strip().lower()
+        name = known.get(name, name)
+        if name in FORMATS:
+            stated.update(dict.fromkeys(classes, name))
+    return stated
+
+
+def _closed(line: int, row: dict[str, str]) -> Run:
+    """A closed-loop run; lengths drawn at random are shorter than nominal on average."""
+    random = "inferencex" in (row.get("origin") or "")
+    share = RANDOM_LENGTHS if random else 1.0
+    prompt, output = number(row, "isl") * share, number(row, "osl") * share
+    return Run(
+        line=line,
+        kind="closed",
+        model=row["model_path"],
+        system=row["system"].replace("_", "-"),
+        backend=row["backend"],
+        version=row.get("backend_version") or "",
+        tp=int(number(row, "tp_size")),
+        pp=int(number(row, "pp_size", 1.0)),
+        attention_dp=int(number(row, "attention_dp_size", 1.0)),
+        ep=int(number(row, "moe_ep_size", 1.0)),
+        formats=_formats(row),
+        prompt=prompt,
+        output=max(output, 2.0),
+        flight=number(row, "concurrency"),
+        ttft=number(row, "ttft_ms") / 1e3,  # count
+        tpot=number(row, "tpot_ms") / 1e3,  # count
+        varied=random,
+        group=f"{row['model_path']} {row['backend']} {row['isl']}/{row['osl']}",
+    )
+
+
+def _batch(line: int, row: dict[str, str]) -> Run:
+    """A batch that starts together."""
+    return Run(
+        line=line,
+        kind="batch",
+        model=row["model"],
+        system={"a100-80gb": "a100-sxm-80gb", "h100-80gb": "h100-sxm"}.get(row["hardware"], row["hardware"]),
+        backend="vllm",
+        version="batch",
+        tp=int(number(row, "tensor_parallel")),
+        pp=1,
+        attention_dp=1,
+        ep=1,
+        formats={},
+        prompt=number(row, "isl"),
+        output=number(row, "osl"),
+        flight=number(row, "batch_size"),
+        ttft=number(row, "prefill_ms") / 1e3,  # count
+        tpot=number(row, "tbt_ms") / 1e3,  # count
+        varied=False,
+        group=f"{row['model']} {row['hardware']} {row['isl']}/{row['osl']}",
+    )
+
+
+def model_of(name: str, configs: str | Path | None = None) -> Model:
+    """A model by Hugging Face id: from a folder of configs, else the catalog; a format suffix may be missing there."""
+    names = [name] + [name[: -len(s)] for s in _SUFFIXES if name.lower().endswith(s)]
+    for each in names:
+        if configs is not None:
+            for spelled in (each, each.replace("/", "__"), each.split("/")[-1]):
+                for path in (Path(configs) / f"{spelled}.json", Path(configs) / spelled / "config.json"):
+                    if path.is_file():
+                        return hf.load(str(path))
+        try:
+            return hf.load(str(catalog.model_path(each)))
+        except InputError:
+            continue
+    raise InputError(f"model {shown(name)} is not in the catalog or among the configs given")
+
+
+def precision_of(run: Run, model: Model) -> Precision:
+    """Formats of a run: the checkpoint's own, else those the row states."""
+    plain = "bf16" if model.dtype == "fp32" else model.dtype
+    formats: dict[str, str] = dict.fromkeys(("attention", "ffn", "expert", "embedding", "head"), plain)
+    own = {key: value for key, value in model.quantization.items() if key in (*formats, "kv")}
+    return Precision(**{**formats, **(own or run.formats)})
+
+
+def scene_of(run: Run, model: Model, launch_scale: float) -> Scene:
+    """The scene of a run, its kernels priced by the fits of its engine.
+
+    Raises InputError where device, layout or engine is not one there is.
+    """
+    system, used = catalog.system(run.system), profile("operator")
+    layout = Layout(tp=run.tp, pp=run.pp, ep=run.ep, attention_dp=run.attention_dp)
+    if layout.devices() > system.devices:
+        system = catalog.system(f"{int(layout.devices())}x {run.system}")
+    holds, reasons = feasible(layout_rules(model, layout, system, used))
+    if not holds:
+        raise InputError(f"layout: {'; '.join(reasons)}")
+    pricer = Fitted(system, layout, used, backend_of(run.backend), launch_scale=launch_scale)
+    return Scene(
+        model=model, precision=precision_of(run, model), layout=layout, system=system, profile=used, pricer=pricer
+    )
+
+
+SYNCHRONOUS_UNTIL = {"vllm": (0, 12)}
+"""Newest version of an engine that schedules between iterations, as (major, minor)."""
+
+
+def backend_of(name: str) -> str:
+    """An engine's name as fits and constants know it."""
+    plain = name.strip().lower()
+    return {"tensorrt-llm": "trtllm", "trt-llm": "trtllm", "trt": "trtllm", "tensorrtllm": "trtllm"}.get(plain, plain)
+
+
+def engine_of(run: Run) -> loaded.Engine:
+    """Constants for a run's engine and version; batches that start together ran on an older one."""
+    name = "batch" if run.kind == "batch" else backend_of(run.backend)
+    parts = [int(p) if p.isdigit() else 0 for p in run.version.lstrip("v").split(".")[:2]]
+    if len(parts) == 2 and tuple(parts) <= SYNCHRONOUS_UNTIL.get(name, (-1, 0)):
+        name = f"{name}-sync"
+    made = loaded.engine(name)
+    return msgspec.structs.replace(made, synchrony=made.varied_synchrony) if run.varied else made
+
+
+def work_of(run: Run) -> Workload:
+    """A run's lengths."""
+    return Workload(batch=run.flight, prompt=run.prompt, output=run.output)
+
+
+def figures(run: Run, scene: Scene, made: loaded.Engine, end: str = "mid") -> tuple[float, float, float]:
+    """(TTFT, TPOT, output tokens a second) of a run."""
+    if run.kind == "batch":
+        return batch_figures(run, scene, made, end)
+    found = loaded.closed_loop(scene, work_of(run), run.flight, made, end=end).figures
+    return found.ttft, found.tpot, found.output_throughput
+
+
+def batch_figures(run: Run, scene: Scene, made: loaded.Engine, end: str = "mid") -> tuple[float, float, float]:
+    """A batch that starts together: one prefill, then decode steps, each with the engine's host work and exchanges."""
+    found = estimate(
+        scene.model,
+        scene.precision,
+        scene.layout,
+        scene.system,
+        work_of(run),
+        scene.profile,
+        ignore_memory=True,
+        band=end != "mid",
+        pricer=scene.pricer,
+    )
+    if found.mid is None or found.mid.tpot is None or found.prefill is None or found.decode is None:
+        raise InputError("output: a batch needs two tokens or more to have a time between tokens")
+    count = math.fsum(op.count for op in found.decode_operators)
+    decode = found.mid.tpot + (found.decode.comm or 0.0) * (made.decode_exchange - 1.0)
+    tpot = loaded.eager_step(decode, count, made.eager, made.step)
+    ttft = found.mid.ttft + (found.prefill.comm or 0.0) * (made.prefill_exchange - 1.0) + made.request + made.arrival
+    if end != "mid":
+        side = getattr(found, end)
+        tpot, ttft = tpot * side.tpot / found.mid.tpot, ttft * side.ttft / found.mid.ttft
+    return ttft, tpot, run.flight * run.output / (ttft + (run.output - 1.0) * tpot)
+
+
+def predict(
+    runs: Sequence[Run], configs: str | Path | None = None, band: bool = True
+) -> tuple[list[Predicted], list[tuple[str, int]]]:
+    """Every run's prediction, and the reasons of those that have none with their number."""
+    found: list[Predicted] = []
+    skipped: dict[str, int] = {}
+    models: dict[str, Model] = {}
+    for run in runs:
+        try:
+            if run.model not in models:
+                models[run.model] = model_of(run.model, configs)
+            made = engine_of(run)
+            scene = scene_of(run, models[run.model], made.launch_scale)
+            mid = figures(run, scene, made)
+            ends = [figures(run, scene, made, end) for end in ("low", "high")] if band else [mid, mid]
+        except InputError as problem:
+            reason = str(problem)
+            skipped[reason] = skipped.get(reason, 0) + 1
+            continue
+        rate = run.flight * run.output / (run.ttft + (run.output - 1.0) * run.tpot)
+        measured = (run.ttft, run.tpot, rate)
+        names = ("ttft", "tpot", "throughput")
+        ratios = dict(zip(names, (m / x for m, x in zip(mid, measured, strict=True)), strict=True))
+        bounds = [dict(zip(names, (e / x for e, x in zip(one, measured, strict=True)), strict=True)) for one in ends]
+        low = {n: min(b[n] for b in bounds) for n in names}
+        high = {n: max(b[n] for b in bounds) for n in names}
+        found.append(Predicted(run=run, low=low, high=high, **ratios))
+    return found, sorted(skipped.items(), key=lambda pair: -pair[1])
+
+
+def errors(ratios: Iterable[tuple[float, float, float]]) -> dict[str, float]:
+    """Median, mean and 90th percentile of |predicted / measured − 1|, bias and band coverage of (ratio, low, high)."""
+    rows = list(ratios)
+    wrong = sorted(abs(r - 1.0) for r, _, _ in rows)
+    middle = sorted(r for r, _, _ in rows)
+
+    def quantile(values: list[float], share: float) -> float:
+        return values[min(int(share * len(values)), len(values) - 1)]
+
+    return {
+        "median": quantile(wrong, 0.5),
+        "mean": math.fsum(wrong) / len(wrong),
+        "p90": quantile(wrong, 0.9),
+        "bias": quantile(middle, 0.5) - 1.0,
+        "coverage": sum(low <= 1.0 <= high for _, low, high in rows) / len(rows),  # int
+    }
+
+
+def table(found: Sequence[Predicted], total: Callable[[Run], tuple[str, ...]] | None = None) -> list[dict[str, Any]]:
+    """Errors by model × system × engine."""
+    key = total or (lambda run: (run.model, run.system, run.backend))
+    groups: dict[tuple[str, ...], list[Predicted]] = {}
+    for one in found:
+        groups.setdefault(key(one.run), []).append(one)
+    rows = []
+    for names, members in sorted(groups.items()):
+        row: dict[str, Any] = dict(zip(("model", "system", "backend"), names, strict=False))
+        row["n"] = row["predicted"] = len(members)
+        for name in ("tpot", "ttft", "throughput"):
+            row[name] = errors((getattr(p, name), p.low[name], p.high[name]) for p in members)
+        rows.append(row)
+    return rows
