@@ -168,7 +168,7 @@ def run(ask: Any, setting: Setting, **more: Any) -> tuple[Estimate, list[str]]:
 def answer_estimate(ask: EstimateAsk) -> EstimateReport:
     """Fit, times, throughput, cost and energy."""
     setting = setting_of(ask)
-    found, more = run(ask, setting, ignore_memory=ask.ignore_memory)
+    found, more = run(ask, setting, ignore_memory=ask.ignore_memory or ask.concurrency is not None)
     notes = [*setting.notes, *more, *_money_notes(setting)]
     head: dict[str, Any] = {
         "name": setting.model.name,
@@ -178,6 +178,11 @@ def answer_estimate(ask: EstimateAsk) -> EstimateReport:
         "fits": found.fits,
         "memory": memory_report(found.memory),
     }
+    if ask.concurrency is not None:
+        from rooflab.api.loop import loop_fields
+
+        fields, why = loop_fields(ask, setting, found)
+        return EstimateReport(**header(ask, EstimateReport, [*notes, *why]), **{**head, **fields})
     if found.mid is None:
         notes.append(
             "it does not fit, so no performance is shown; see `rooflab fit`, or ignore_memory to see it anyway"

@@ -95,6 +95,12 @@ class EstimateAsk(_Loaded, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Memory, TTFT, TPOT, throughput, cost and energy of a workload."""
 
     ignore_memory: bool = False
+    concurrency: Count | None = None
+    """Requests always in flight, all replicas together: continuous batching in a closed loop; `batch` is then not used."""
+    max_batched_tokens: Count | None = None
+    """With concurrency: tokens of one iteration at most; None takes the engine's."""
+    varied: bool = False
+    """With concurrency: whether lengths vary at random, prompt and output being their means."""
     detail: bool = False
     """Whether the report holds the steps behind TTFT and TPOT, operator by operator."""
 
@@ -296,6 +302,22 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True):
     ops: list[OpReport]
 
 
+class LoopReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a closed loop's figures are made of."""
+
+    concurrency: int
+    engine: str
+    running: float
+    """Requests of a replica that run at once."""
+    room: float
+    """Requests of a replica whose caches fit."""
+    waits: bool
+    """Whether requests wait for memory."""
+    decode_step: Seconds
+    prefill_per_request: Seconds
+    max_batched_tokens: int
+
+
 class EstimateReport(_Report, frozen=True, kw_only=True, tag="estimate"):
     name: str
     system: str
@@ -320,6 +342,8 @@ class EstimateReport(_Report, frozen=True, kw_only=True, tag="estimate"):
     low: FiguresReport | None = None
     high: FiguresReport | None = None
     basis: str = "roofline"
+    loop: LoopReport | None = None
+    """With `concurrency`."""
     prefill_step: StepDetail | None = None
     decode_step: StepDetail | None = None
     """With `detail`: at the mean context of the answer, or of its longest-context stretch."""

@@ -268,7 +268,8 @@ def pricer_of(ask: _Placed, system: System, layout: Layout, used: Profile) -> tu
     Kernels' prices need operators at the grain of kernels, so the coarser profiles keep their roofline.
     """
     kernels = used.counting == "kernels" and used.group == "op"
-    prices = ask.prices or (PRICES if kernels else "roofline")
+    usual = "fitted" if getattr(ask, "concurrency", None) is not None else PRICES
+    prices = ask.prices or (usual if kernels else "roofline")
     if prices == "roofline":
         return None, []
     if not kernels:

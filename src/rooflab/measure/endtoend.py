@@ -191,7 +191,8 @@ def precision_of(run: Run, model: Model) -> Precision:
     plain = "bf16" if model.dtype == "fp32" else model.dtype
     formats: dict[str, str] = dict.fromkeys(("attention", "ffn", "expert", "embedding", "head"), plain)
     own = {key: value for key, value in model.quantization.items() if key in (*formats, "kv")}
-    return Precision(**{**formats, **(own or run.formats)})
+    chosen: dict[str, Any] = {**formats, **(own or run.formats)}
+    return Precision(**chosen)
 
 
 def scene_of(run: Run, model: Model, launch_scale: float) -> Scene:
@@ -242,7 +243,7 @@ def figures(run: Run, scene: Scene, made: loaded.Engine, end: str = "mid") -> tu
     if run.kind == "batch":
         return batch_figures(run, scene, made, end)
     found = loaded.closed_loop(scene, work_of(run), run.flight, made, end=end).figures
-    return found.ttft, found.tpot, found.output_throughput
+    return found.ttft, found.tpot or 0.0, found.output_throughput
 
 
 def batch_figures(run: Run, scene: Scene, made: loaded.Engine, end: str = "mid") -> tuple[float, float, float]:
