@@ -284,6 +284,6 @@ def test_fits_are_read_only_when_a_device_is_priced():
     import subprocess
     import sys
 
-    code = "import rooflab.api, sys; from rooflab import fitted; print(fitted.read.cache_info().currsize, 'pandas' in sys.modules)"
+    code = "import rooflab.api, sys; from rooflab.fitted import read; print(read.cache_info().currsize, 'pandas' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0", "False"]

@@ -17,6 +17,8 @@ BLOCK = 64.0
 """Cache entries one step of a thread block reads."""
 LEAST_SPLIT = 128.0
 """Least cache entries of one part of a split cache."""
+STANDARD_WIDTH = 256.0
+"""Columns of a key and a value together in most models."""
 DECODE_SHARPNESS = 6.0
 DECODE_COMPUTE = 0.6
 """Share of the peak rate decode's small products reach; the measurements do not identify it."""
@@ -41,13 +43,16 @@ class DecodeParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Share of the peak bandwidth a stream of cache entries reaches."""
     split: Number
     """Seconds per doubling of the parts a cache is split into."""
+    growth: Number = 0.0
+    """Power of the head's width by which a wave takes longer, from 128 wide keys and values on."""
 
 
 DECODE_PRIORS: dict[str, tuple[float, float]] = {
     "launch": (9.0e-6, 0.5),
-    "wave": (2.0e-6, 0.6),
-    "memory": (0.85, 0.15),
-    "split": (0.7e-6, 0.7),
+    "wave": (2.0e-6, 0.8),
+    "memory": (0.85, 0.3),
+    "split": (0.7e-6, 1.0),
+    "growth": (0.25, 1.0),
 }
 
 
@@ -81,7 +86,8 @@ def decode_seconds(
     compute = 2.0 * sequences * kv_heads * rows * context * width / (DECODE_COMPUTE * machine.rate)
     memory, _ = soft_maximum(num.maximum(stream, part), num.minimum(stream, part), DECODE_SHARPNESS)
     compute, memory = soft_maximum(compute, memory, DECODE_SHARPNESS)
-    return compute, memory, p.launch + p.wave * blocks / machine.units + p.split * num.log2(splits)
+    wave = p.wave * (width / STANDARD_WIDTH) ** p.growth
+    return compute, memory, p.launch + wave * blocks / machine.units + p.split * num.log2(splits)
 
 
 class PrefillParameters(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 PRIORS: dict[str, tuple[float, float]] = {
     "launch": (25.0e-6, 0.5),
     "compute": (0.6, 0.35),
-    "memory": (0.85, 0.12),
+    "memory": (0.85, 0.3),
     "permute": (0.3, 0.6),
     "rows": (0.5, 0.5),
     "fill": (1.0e-6, 1.0),

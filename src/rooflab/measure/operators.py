@@ -21,6 +21,10 @@ HELD_HEADS = (2, 8, 32, 128)
 """Head counts of latent attention that are held out."""
 LATENT = (512, 64, 128, 128)
 """Rank, rotary, plain and value width of the latent attention that was measured."""
+UNGATED = frozenset({(2688.0, 1856.0), (1024.0, 2688.0), (2048.0, 5120.0)})
+"""(hidden, inter) of measured expert layers whose models have no gate: their first product is half as wide."""
+WITHOUT_GATE = "experts"
+"""Part of a kernel's name in the collections that time such layers without one; older ones timed them with."""
 WIDE = 16
 """Query heads per KV head above which decode kernels take another path."""
 
@@ -264,6 +268,8 @@ _EXPERT_RATES = {"int4_wo": "bf16", "int8_wo": "bf16", "w4a16_mxfp4": "bf16", "w
 
 
 def _experts(rows: Frame, formats: list[str]) -> Rows:
+    import numpy
+
     dtype = formats[0]
     load = _loads(rows)
     keep = load["pairs"].to_numpy() > 0
@@ -271,6 +277,9 @@ def _experts(rows: Frame, formats: list[str]) -> Rows:
     name = _EXPERT_FORMATS.get(dtype, dtype)
     hidden, inter, ranks = _arrays(rows, "hidden_size", "inter_size", "moe_tp_size")
     width = inter / ranks
+    knows = rows["kernel_source"].astype(str).str.contains(WITHOUT_GATE).to_numpy()
+    bare = numpy.array([pair in UNGATED for pair in zip(hidden, inter, strict=True)], bool)
+    up = numpy.where(bare & knows, 1.0, 2.0) * width
     pairs, distinct = load["pairs"].to_numpy(), load["distinct"].to_numpy()
     shape = {column: load[column].to_numpy() for column in load}
     shape["routed"] = (rows["num_tokens"] * rows["topk"]).to_numpy(float)
@@ -280,10 +289,10 @@ def _experts(rows: Frame, formats: list[str]) -> Rows:
         part="experts",
         dtype=_EXPERT_RATES.get(dtype, FORMATS[name].rate),
         format=name,
-        flop=6.0 * pairs * hidden * width,
-        weight_bytes=3.0 * distinct * hidden * width * FORMATS[name].size,
+        flop=2.0 * pairs * hidden * (up + width),
+        weight_bytes=distinct * hidden * (up + width) * FORMATS[name].size,
         activation_bytes=4.0 * pairs * hidden,
-        shape={**shape, "hidden": hidden, "up": 2.0 * width, "inter": width, "share": 1.0, "beside": 0.0},
+        shape={**shape, "hidden": hidden, "up": up, "inter": width, "share": 1.0, "beside": 0.0},
         why=_WHY,
     )
     held = held_out(rows, ["hidden_size", "inter_size", "num_experts", "topk"])
