@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from rooflab.api import answers, design, design_asks, why
+from rooflab.api import answers, design, design_asks, simulate, simulate_asks, why
 from rooflab.api.asks import (
     Ask,
     CatalogAsk,
@@ -34,6 +34,7 @@ _ANSWERS: dict[type, Callable[[Any], Any]] = {
     ChipAsk: answers.answer_chip,
     CatalogAsk: answers.answer_catalog,
     **design.ANSWERS,
+    **simulate.ANSWERS,
 }
 _TOO_LARGE = "the numbers are too large or too small to compute with; give batch, lengths and hardware within reason"
 _KINDS: dict[str, type] = {kind.__struct_config__.tag: kind for kind in _ANSWERS}  # type: ignore[attr-defined]
@@ -127,7 +128,9 @@ def _plain(value: Any) -> Any:
 
 def schema() -> dict[str, Any]:
     """JSON Schema of questions and reports, with each quantity's unit under `x-unit`."""
-    (ask, report), definitions = msgspec.json.schema_components((Ask | design_asks.Asks, Report | design_asks.Reports))
+    (ask, report), definitions = msgspec.json.schema_components(
+        (Ask | design_asks.Asks | simulate_asks.Asks, Report | design_asks.Reports | simulate_asks.Reports)
+    )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "RoofLab",

@@ -217,7 +217,7 @@ def simulate(
     if replicas < 1:
         raise InputError(f"replicas: {replicas} must be at least 1")
     if limits.caching and limits.kv == "reserve":
-        raise InputError("caching: needs a paged cache; set kv to 'paged'")
+        raise InputError("caching: needs a cache in pages; do not reserve whole requests")
     rule = rule or policy(policy_name)
     chosen = router(routing) if isinstance(routing, str) else routing
     cluster = Cluster(

@@ -65,9 +65,7 @@ def replay(
     ours: dict[str, float] = {}
     single: dict[str, float] = {}
     for name, values in measured.items():
-        pairs = [
-            (v, s) for v, s in zip(values, columns[name], strict=True) if s is not None and v is not None and v > 0.0
-        ]
+        pairs = [(v, s) for v, s in zip(values, columns[name], strict=True) if s is not None and v > 0.0]
         real.update(_figures(name, [v for v, _ in pairs]))
         ours.update(_figures(name, [s for _, s in pairs]))
         single[name] = _figures("x", [abs(s / v - 1.0) for v, s in pairs])["x_p50"]
