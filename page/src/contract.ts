@@ -168,6 +168,227 @@ export interface CatalogAsk {
   what?: "devices" | "formats" | "models" | "profiles" | "systems";
 }
 
+/** Every combination of some fields' values, its frontier and the best under conditions. */
+export interface SweepAsk {
+  kind: "sweep";
+  model: string | Record<string, unknown>;
+  weights?: string | Record<string, string> | null;
+  kv?: string | null;
+  on: string | Record<string, unknown>;
+  changes?: Record<string, unknown>;
+  tp?: number;
+  pp?: number;
+  cp?: number;
+  dp?: number;
+  ep?: number;
+  attention_dp?: number;
+  ep_mode?: "dedicated" | "overlay";
+  kv_shard?: "replicate" | "split" | null;
+  ffn_scope?: "tp" | "tp_cp" | "tp_cp_dp" | null;
+  ring?: "kv" | "qoml";
+  tp_placement?: "cube" | "inner" | "outer" | "pe" | null;
+  cp_placement?: "cube" | "inner" | "outer" | "pe" | null;
+  microbatches?: number;
+  profile?: string;
+  prices?: string | null;
+  engine?: "sglang" | "trtllm" | "vllm";
+  switches?: Record<string, unknown>;
+  reserve?: string | number | null;
+  also_on?: (string | Record<string, unknown>)[];
+  vary?: Record<string, unknown[] | string>;
+  layouts?: number | null;
+  batch?: number;
+  prompt?: number;
+  output?: number;
+  where?: string[];
+  pareto?: string[] | null;
+  rows?: "all" | "feasible" | "pareto";
+}
+
+/** Layouts to serve users with, best first, and the commands that start them. */
+export interface SuggestAsk {
+  kind: "suggest";
+  model: string | Record<string, unknown>;
+  weights?: string | Record<string, string> | null;
+  kv?: string | null;
+  on: string | Record<string, unknown>;
+  changes?: Record<string, unknown>;
+  users?: number;
+  prompt?: number;
+  output?: number;
+  ttft?: string | number | null;
+  tpot?: string | number | null;
+  goal?: "cost" | "devices" | "latency";
+  count?: number;
+  profile?: string;
+  prices?: "fitted" | "roofline" | null;
+  engine?: "sglang" | "trtllm" | "vllm";
+  switches?: Record<string, unknown>;
+  reserve?: string | number | null;
+}
+
+/** How many devices a service needs. */
+export interface PlanAsk {
+  kind: "plan";
+  model: string | Record<string, unknown>;
+  weights?: string | Record<string, string> | null;
+  kv?: string | null;
+  on: string | Record<string, unknown>;
+  changes?: Record<string, unknown>;
+  users?: number;
+  context?: number;
+  output?: number;
+  tpot?: string | number | null;
+  ttft?: string | number | null;
+  rates?: "device" | "replica";
+  layers_only?: boolean;
+  largest?: number;
+  profile?: string;
+  prices?: "fitted" | "roofline" | null;
+  engine?: "sglang" | "trtllm" | "vllm";
+  switches?: Record<string, unknown>;
+  reserve?: string | number | null;
+}
+
+/** Every sharded layout of a model over a hierarchy of devices, one step each. */
+export interface ShardedAsk {
+  kind: "sharded";
+  model: string | Record<string, unknown>;
+  weights?: string | Record<string, string> | null;
+  kv?: string | null;
+  on?: string | Record<string, unknown>;
+  changes?: Record<string, unknown>;
+  context?: number;
+  batch?: number;
+  mode?: "decode" | "prefill";
+  scope?: "attention" | "ffn" | "full";
+  ep?: number;
+  outside?: boolean;
+  axes?: Record<string, unknown[]>;
+  around?: Record<string, unknown> | null;
+  rows?: "all" | "distinct" | "feasible" | "pareto";
+}
+
+/** Machines and layouts chosen together: latency against cost. */
+export interface CodesignAsk {
+  kind: "codesign";
+  model: string | Record<string, unknown>;
+  weights?: string | Record<string, string> | null;
+  kv?: string | null;
+  on?: string | Record<string, unknown>;
+  changes?: Record<string, unknown>;
+  context?: number;
+  batch?: number;
+  mode?: "decode" | "prefill";
+  scope?: "attention" | "ffn" | "full";
+  depth?: "balanced" | "coarse" | "two_stage";
+  cost_weights?: Record<string, number>;
+  refit?: boolean;
+  outside?: boolean;
+}
+
+/** Rules, hints, copies, shapes and symbols evaluated on a scenario, and the guidance behind them. */
+export interface RulesAsk {
+  kind: "rules";
+  model: string | Record<string, unknown>;
+  weights?: string | Record<string, string> | null;
+  kv?: string | null;
+  on: string | Record<string, unknown>;
+  changes?: Record<string, unknown>;
+  tp?: number;
+  pp?: number;
+  cp?: number;
+  dp?: number;
+  ep?: number;
+  attention_dp?: number;
+  ep_mode?: "dedicated" | "overlay";
+  kv_shard?: "replicate" | "split" | null;
+  ffn_scope?: "tp" | "tp_cp" | "tp_cp_dp" | null;
+  ring?: "kv" | "qoml";
+  tp_placement?: "cube" | "inner" | "outer" | "pe" | null;
+  cp_placement?: "cube" | "inner" | "outer" | "pe" | null;
+  microbatches?: number;
+  profile?: string;
+  prices?: string | null;
+  engine?: "sglang" | "trtllm" | "vllm";
+  switches?: Record<string, unknown>;
+  reserve?: string | number | null;
+  batch?: number;
+  prompt?: number;
+  output?: number;
+  cached?: number;
+  ttft?: string | number | null;
+  tpot?: string | number | null;
+  phase?: "decode" | "prefill";
+}
+
+/** Requests served over time: what users wait, what the machines do, what it costs.
+
+Of rate, concurrency, load, trace and arrivals at most one is given; without any, 0.7 of what the engine can serve. */
+export interface SimulateAsk {
+  kind: "simulate";
+  model: string | Record<string, unknown>;
+  weights?: string | Record<string, string> | null;
+  kv?: string | null;
+  on: string | Record<string, unknown>;
+  changes?: Record<string, unknown>;
+  tp?: number;
+  pp?: number;
+  cp?: number;
+  dp?: number;
+  ep?: number;
+  attention_dp?: number;
+  ep_mode?: "dedicated" | "overlay";
+  kv_shard?: "replicate" | "split" | null;
+  ffn_scope?: "tp" | "tp_cp" | "tp_cp_dp" | null;
+  ring?: "kv" | "qoml";
+  tp_placement?: "cube" | "inner" | "outer" | "pe" | null;
+  cp_placement?: "cube" | "inner" | "outer" | "pe" | null;
+  microbatches?: number;
+  profile?: string;
+  prices?: string | null;
+  engine?: "sglang" | "trtllm" | "vllm";
+  switches?: Record<string, unknown>;
+  reserve?: string | number | null;
+  requests?: number;
+  rate?: number | null;
+  concurrency?: number | null;
+  load?: number | null;
+  trace?: string | null;
+  arrivals?: unknown[][] | null;
+  speed?: number;
+  variation?: number;
+  prompt?: string | number;
+  output?: string | number;
+  turns?: number;
+  think?: string | number;
+  policy?: "chunked" | "prefill_first" | "priority" | "shortest_first" | "static";
+  paging?: "paged" | "reserve";
+  slots?: number;
+  budget?: number;
+  block_tokens?: number;
+  kv_tokens?: number | null;
+  chunked?: boolean;
+  ahead?: boolean;
+  caching?: boolean;
+  replicas?: number;
+  routing?: "least_loaded" | "length_tiers" | "prefix_aware" | "round_robin";
+  disaggregate?: string | null;
+  link?: string | number | null;
+  draft_tokens?: number;
+  acceptance?: number;
+  slo?: string | Record<string, string | number> | null;
+  at?: "mean" | "p50" | "p90" | "p95" | "p99";
+  find?: "load" | "replicas" | "split" | null;
+  loads?: number[] | string | null;
+  replications?: number;
+  policies?: ("chunked" | "prefill_first" | "priority" | "shortest_first" | "static")[] | string | null;
+  warmup?: number;
+  seed?: number;
+  requests_table?: boolean;
+  steps_table?: boolean;
+}
+
 export interface InspectReport {
   kind: "inspect";
   version: string;
@@ -414,9 +635,298 @@ export interface CatalogReport {
   rows: Record<string, unknown>[];
 }
 
-export type Ask = InspectAsk | EstimateAsk | StepAsk | ExplainAsk | FitAsk | ChipAsk | CatalogAsk;
+export interface SweepReport {
+  kind: "sweep";
+  version: string;
+  ask: Record<string, unknown>;
+  notes: string[];
+  units: Record<string, string>;
+  name: string;
+  systems: string[];
+  profile: string;
+  key: string;
+  totals: Record<string, number>;
+  reasons: Record<string, number>;
+  table: Table;
+  pareto: number[];
+  best: Record<string, number | null>;
+}
 
-export type Report = InspectReport | EstimateReport | StepReport | ExplainReport | FitReport | ChipReport | CatalogReport;
+/** Rows as columns; a missing number is null. */
+export interface Table {
+  columns: Record<string, unknown[]>;
+  units: Record<string, string>;
+  feasible: boolean[];
+  reason: string[];
+}
+
+export interface SuggestReport {
+  kind: "suggest";
+  version: string;
+  ask: Record<string, unknown>;
+  notes: string[];
+  units: Record<string, string>;
+  name: string;
+  system: string;
+  profile: string;
+  limits_met: boolean;
+  tightest: Record<string, number>; // s
+  tried: number;
+  fitting: number;
+  reasons: Record<string, number>;
+  layouts: SuggestedReport[];
+}
+
+/** One layout to serve with. */
+export interface SuggestedReport {
+  layout: Record<string, number>;
+  devices: number;
+  batch: number;
+  ttft: number; // s
+  ttft_together: number; // s
+  tpot: number | null; // s
+  tpot_loaded: number | null; // s
+  e2e: number; // s
+  tokens_per_second_per_user: number | null; // token/s
+  output_throughput: number; // token/s
+  throughput_per_device: number; // token/s
+  cost_per_million_tokens: number | null; // USD
+  memory_share: number; // 1
+  free: number; // byte
+  meets: boolean;
+  why: string[];
+  commands: Record<string, string>;
+  refused: Record<string, string>;
+}
+
+export interface PlanReport {
+  kind: "plan";
+  version: string;
+  ask: Record<string, unknown>;
+  notes: string[];
+  units: Record<string, string>;
+  name: string;
+  system: string;
+  profile: string;
+  feasible: boolean;
+  axes: AxisReport[];
+  binding: string | null;
+  devices_per_replica: number;
+  replicas: number | null;
+  total: number | null;
+  batch_at_limit: number;
+  users_per_replica: number;
+  step: number | null; // s
+  step_alone: number; // s
+  tightest: number; // s
+  weights: number; // byte
+  kv_per_user: number; // byte
+  kv_per_replica: number; // byte
+  price: number | null; // USD/s
+  cost_per_million_tokens: number | null; // USD
+  fleets: FleetReport[];
+  targets: Record<string, unknown>[];
+  templates: Record<string, unknown>[];
+}
+
+/** One of the plan's axes. */
+export interface AxisReport {
+  name: string;
+  symbols: string;
+  meaning: string;
+  value: number;
+  says: string;
+  first: string;
+  then: string;
+}
+
+/** A fleet of one layout, by the engine. */
+export interface FleetReport {
+  layout: Record<string, number>;
+  devices_per_replica: number;
+  replicas: number;
+  total: number;
+  batch_at_limit: number;
+  users_per_replica: number;
+  ttft: number; // s
+  tpot: number; // s
+  throughput: number; // token/s
+  price: number | null; // USD/s
+  cost_per_million_tokens: number | null; // USD
+  memory_share: number; // 1
+}
+
+export interface ShardedReport {
+  kind: "sharded";
+  version: string;
+  ask: Record<string, unknown>;
+  notes: string[];
+  units: Record<string, string>;
+  name: string;
+  system: string;
+  totals: Record<string, number>;
+  reasons: Record<string, number>;
+  table: Table;
+  pareto: number[];
+  fastest: number | null;
+  smallest: number | null;
+  top_by_memory: number[];
+  sensitivities: Record<string, Table>;
+}
+
+export interface CodesignReport {
+  kind: "codesign";
+  version: string;
+  ask: Record<string, unknown>;
+  notes: string[];
+  units: Record<string, string>;
+  name: string;
+  system: string;
+  totals: Record<string, number>;
+  machines: Table;
+  pareto: number[];
+  baseline: number | null;
+  doublings: Record<string, unknown>[];
+}
+
+export interface RulesReport {
+  kind: "rules";
+  version: string;
+  ask: Record<string, unknown>;
+  notes: string[];
+  units: Record<string, string>;
+  name: string;
+  system: string;
+  profile: string;
+  checks: CheckReport[];
+  hints: HintReport[];
+  copies: Record<string, unknown>[];
+  waste: number; // byte
+  ranks: Record<string, unknown>[];
+  shapes: Record<string, unknown>[];
+  glossary: Record<string, unknown>[];
+  guidance: Record<string, unknown>;
+}
+
+/** One check. */
+export interface CheckReport {
+  name: string;
+  title: string;
+  passed: boolean | null;
+  value: number | null;
+  limit: number | null;
+  unit: string;
+  says: string;
+  fix: string;
+}
+
+/** One hint. */
+export interface HintReport {
+  category: string;
+  severity: string;
+  message: string;
+  change: Record<string, unknown>;
+  time: number | null;
+  memory: number | null;
+}
+
+export interface SimulateReport {
+  kind: "simulate";
+  version: string;
+  ask: Record<string, unknown>;
+  notes: string[];
+  units: Record<string, string>;
+  name: string;
+  system: string;
+  profile: string;
+  devices: number;
+  replicas: number;
+  policy: string;
+  traffic: string;
+  protocol: string[];
+  limits: Record<string, unknown>;
+  kv_tokens: number;
+  kv_bytes_per_token: number; // byte
+  slo: Record<string, number>; // s
+  run?: MeasuresReport | null;
+  curve?: PointReport[] | null;
+  policies?: Record<string, MeasuresReport> | null;
+  found?: FoundReport | null;
+  refused?: Record<string, string>;
+  requests_table?: Record<string, unknown[]> | null;
+  steps_table?: Record<string, unknown[]> | null;
+}
+
+/** Figures of one run; see `rooflab.sim.measure`. */
+export interface MeasuresReport {
+  requests: number;
+  served: number;
+  refused: number;
+  unfinished: number;
+  makespan: number; // s
+  overload: boolean;
+  ttft: SpreadReport | null;
+  ttft_from_admission: SpreadReport | null;
+  tpot: SpreadReport | null;
+  itl: SpreadReport | null;
+  e2e: SpreadReport | null;
+  queue_time: SpreadReport | null;
+  request_rate: number; // request/s
+  output_throughput: number; // token/s
+  total_throughput: number; // token/s
+  goodput: number | null; // request/s
+  attainment: number | null; // 1
+  running: number;
+  slot_occupancy: number; // 1
+  kv_occupancy: number; // 1
+  kv_peak: number; // 1
+  busy: number; // 1
+  preemptions: number;
+  cache_hit_rate: number | null; // 1
+  cost_per_million_tokens: number | null; // USD
+  cost_per_million_output_tokens: number | null; // USD
+  energy_per_token: number | null; // J
+  iterations: number;
+  events: number;
+}
+
+/** A time over the requests; `interval` is half of each figure's 95 % interval, from batch means. */
+export interface SpreadReport {
+  count: number;
+  mean: number; // s
+  p50: number; // s
+  p90: number; // s
+  p95: number; // s
+  p99: number; // s
+  least: number; // s
+  most: number; // s
+  interval: Record<string, number>; // s
+}
+
+/** One load of a curve: means over replications, and half their 95 % intervals; times in s, rates per s. */
+export interface PointReport {
+  load: number;
+  replications: number;
+  overload: boolean;
+  figures: Record<string, number | null>;
+  interval: Record<string, number | null>;
+}
+
+/** What was looked for, and what was tried on the way: [what, held]. */
+export interface FoundReport {
+  what: "load" | "replicas" | "split";
+  value: string;
+  load: number | null;
+  replicas: number | null;
+  split: unknown[] | null;
+  holds: boolean;
+  measures: MeasuresReport;
+  tried: unknown[][];
+}
+
+export type Ask = InspectAsk | EstimateAsk | StepAsk | ExplainAsk | FitAsk | ChipAsk | CatalogAsk | SweepAsk | SuggestAsk | PlanAsk | ShardedAsk | CodesignAsk | RulesAsk | SimulateAsk;
+
+export type Report = InspectReport | EstimateReport | StepReport | ExplainReport | FitReport | ChipReport | CatalogReport | SweepReport | SuggestReport | PlanReport | ShardedReport | CodesignReport | RulesReport | SimulateReport;
 
 /** Which report answers which question. */
 export interface Kinds {
@@ -427,6 +937,13 @@ export interface Kinds {
   fit: { ask: FitAsk; report: FitReport };
   chip: { ask: ChipAsk; report: ChipReport };
   catalog: { ask: CatalogAsk; report: CatalogReport };
+  sweep: { ask: SweepAsk; report: SweepReport };
+  suggest: { ask: SuggestAsk; report: SuggestReport };
+  plan: { ask: PlanAsk; report: PlanReport };
+  sharded: { ask: ShardedAsk; report: ShardedReport };
+  codesign: { ask: CodesignAsk; report: CodesignReport };
+  rules: { ask: RulesAsk; report: RulesReport };
+  simulate: { ask: SimulateAsk; report: SimulateReport };
 }
 
 /** What an estimate's fields are when nothing is said. */

@@ -14,7 +14,7 @@ export const FIELDS: Record<Segment, (keyof Scenario)[]> = {
   layout: ["tp", "pp", "cp", "dp", "ep", "attention_dp", "ep_mode", "kv_shard", "ffn_scope", "ring", "tp_placement", "cp_placement", "microbatches"],
   workload: ["prompt", "output", "batch", "cached"],
   precision: ["weights", "kv"],
-  profile: ["profile", "switches", "reserve"],
+  profile: ["profile", "prices", "engine", "switches", "reserve"],
 };
 export const TITLES: Record<Segment, string> = { model: "Model", system: "System", layout: "Layout", workload: "Workload", precision: "Precision", profile: "Profile" };
 
@@ -67,7 +67,7 @@ export function changed(s: Scenario, change: Change): Scenario {
 export const known = { systems: new Set<string>() };
 
 type Kind = "estimate" | "fit" | "explain" | "step" | "inspect" | "chip";
-const PLACED = ["model", "weights", "kv", "on", "changes", "profile", "switches", "reserve", ...FIELDS.layout] as const;
+const PLACED = ["model", "weights", "kv", "on", "changes", ...FIELDS.profile, ...FIELDS.layout] as const;
 
 /** A question of a kind about a scenario. */
 export function askOf<K extends Kind>(kind: K, s: Scenario, more: Record<string, unknown> = {}): { kind: K } & Record<string, unknown> & Pick<Scenario, "model" | "on"> {

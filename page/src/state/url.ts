@@ -27,6 +27,7 @@ const CHOICES: Record<string, [keyof Scenario, string[]]> = {
   cpon: ["cp_placement", ["inner", "outer", "pe", "cube"]],
   epmode: ["ep_mode", ["overlay", "dedicated"]],
 };
+const OTHERS = ["prices", "engine", "reserve"] as const; // fields of the profile's segment beside its switches
 const SHORT: Record<string, string> = { "16": "bf16", "8": "fp8", "4": "int4", "32": "fp32" };
 const LONGEST = 6000;
 
@@ -62,8 +63,8 @@ export function write(segment: Segment, s: Scenario): string {
     }
     case "profile": {
       const switches = Object.entries(s.switches).map(([name, value]) => `${name}=${String(value)}`);
-      const reserve = s.reserve === null ? [] : [`reserve=${String(s.reserve).replaceAll(" ", "")}`];
-      const text = [s.profile, ...switches, ...reserve].join(";");
+      const others = OTHERS.filter((field) => s[field] !== plain[field]).map((field) => `${field}=${String(s[field]).replaceAll(" ", "")}`);
+      const text = [s.profile, ...switches, ...others].join(";");
       return text === plain.profile ? "" : text;
     }
   }
@@ -127,8 +128,10 @@ export function read(segment: Segment, text: string, problems: string[]): Change
     const [name = "", ...rest] = text.split(";");
     const switches = pairs(rest, problems);
     base.profile = name;
-    if (switches.reserve !== undefined) base.reserve = value(switches.reserve);
-    delete switches.reserve;
+    for (const field of OTHERS) {
+      if (switches[field] !== undefined) base[field] = value(switches[field]);
+      delete switches[field];
+    }
     base.switches = Object.fromEntries(Object.entries(switches).map(([key, each]) => [key, value(each)]));
   }
   return base as Change;

@@ -59,7 +59,7 @@ class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def _refuse_files(ask: dict[str, Any]) -> None:
     """Over the network a model or a system is a catalog name, a hub id or its own content, never a file of this machine."""
-    for field in ("model", "on"):
+    for field in ("model", "on", "prices"):
         name = ask.get(field)
         if isinstance(name, str) and (name.startswith((".", "/", "~")) or "\\" in name or os.path.exists(name)):  # noqa: PTH110
             raise InputError(
