@@ -84,6 +84,11 @@ FLAGS: dict[str, Flag] = {
     "profile": Flag("How work is counted and priced: see `rooflab catalog profiles`.", "NAME", PRICING),
     "switches": Flag("Change the profile: --switch compute_efficiency=0.7. Again for more.", "KEY=VALUE", PRICING),
     "reserve": Flag('Memory kept for the runtime: "2 GB" or 10%.', "SIZE", PRICING),
+    "prices": Flag("roofline, fitted (on measured kernels), or a table of your own kernels.", "PRICES", PRICING),
+    "engine": Flag("Engine whose kernels and host work are meant.", panel=PRICING),
+    "concurrency": Flag("Requests always in flight: continuous batching in a closed loop, priced on measured kernels."),
+    "max_batched_tokens": Flag("With --concurrency: tokens of one iteration at most; else the engine's."),
+    "varied": Flag("With --concurrency: lengths vary at random about these means."),
     "ignore_memory": Flag("Show the speed even where the memory is too small.", panel=PRICING),
     "detail": Flag("Add the steps behind the times, operator by operator.", panel="Output"),
 }
