@@ -67,16 +67,18 @@ def parse(text: str, name: str, *, time_unit: str | None = None, hash_tokens: in
 def _csv_rows(text: str, name: str) -> Iterable[tuple[int, dict[str, Any]]]:
     """(line, row by our names) of a CSV file with a header."""
     reader = csv.reader(io.StringIO(text))
-    header = [title.strip() for title in next(reader)]
+    try:
+        rows = list(reader)
+    except csv.Error as problem:
+        raise InputError(f"trace: {name}, line {reader.line_num}: is not CSV: {problem}") from None
+    header = [title.strip() for title in rows[0]]
     columns = _columns(header, f"trace: {name}, line 1")
-    for row in reader:
+    for line, row in enumerate(rows[1:], start=2):
         if not row:
             continue
         if len(row) != len(header):
-            raise InputError(
-                f"trace: {name}, line {reader.line_num}: {len(row)} fields where the header has {len(header)}"
-            )
-        yield reader.line_num, {ours: row[index] for ours, index in columns.items()}
+            raise InputError(f"trace: {name}, line {line}: {len(row)} fields where the header has {len(header)}")
+        yield line, {ours: row[index] for ours, index in columns.items()}
 
 
 def _columns(titles: list[str], where: str) -> dict[str, Any]:
