@@ -1,0 +1,128 @@
+"""The shipped validation: every measured row of kernels, engine runs and serving runs predicted, and the errors by partition.
+
+A row that cannot be predicted is counted with its reason. `run` takes a folder (or a file) in the schemas of the project's own
+`data` folder, and a folder of configs for models outside the catalog.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from typing import Any
+
+from rooflab.measure import endtoend, serving
+from rooflab.units import InputError
+
+DATA = Path(__file__).resolve().parents[3] / "data"
+"""The rows shipped with a checkout."""
+
+
+def tables_in(path: str | Path) -> tuple[list[Path], list[Path]]:
+    """(kernel tables, text tables) at a path or below it.
+
+    Raises InputError where there are none.
+    """
+    where = Path(path)
+    if not where.exists():
+        raise InputError(f"data: there is no file or folder '{where}'; give the folder that holds the measured tables")
+    files = sorted(p for p in where.rglob("*") if p.is_file()) if where.is_dir() else [where]
+    kernels = [p for p in files if p.suffix == ".parquet"]
+    texts = [p for p in files if p.suffix == ".csv"]
+    if not kernels and not texts:
+        raise InputError(f"data: '{where}' holds no .parquet or .csv table")
+    return kernels, texts
+
+
+def columns_of(path: Path) -> list[str]:
+    """Column names of a text table."""
+    with path.open(newline="", encoding="utf-8", errors="replace") as stream:
+        return next(csv.reader(stream), [])
+
+
+def run(path: str | Path | None = None, configs: str | Path | None = None, prices: str = "fitted") -> dict[str, Any]:
+    """Errors of every row at a path: {"operators", "endtoend", "serving", "overall", "skipped"}.
+
+    Raises InputError where there is nothing to predict.
+    """
+    where = DATA if path is None else Path(path)
+    if path is None and not where.exists():
+        raise InputError("data: an installed package ships no measured rows; give --data, a folder of tables")
+    kernels, texts = tables_in(where)
+    report: dict[str, Any] = {"operators": [], "endtoend": [], "serving": [], "overall": {}, "skipped": []}
+    for file in kernels:
+        from rooflab.measure import compare
+
+        found = compare.operators_errors(file, prices=prices)
+        report["operators"] += found["operators"]
+        report["skipped"] += found["skipped"]
+    _text_tables(texts, configs, report)
+    report["overall"] = _overall(report)
+    return report
+
+
+def _text_tables(texts: list[Path], configs: str | Path | None, report: dict[str, Any]) -> None:
+    """Engine runs, serving runs and kernels in text form."""
+    runs: list[dict[str, str]] = []
+    requests: list[dict[str, str]] = []
+    for file in texts:
+        columns = columns_of(file)
+        if serving.is_runs(columns):
+            runs += serving.read(file)
+        elif serving.is_requests(columns):
+            requests += serving.read(file)
+        elif "latency_ms" in columns and "system" in columns:
+            from rooflab.measure import compare
+
+            found = compare.operators_errors(file)
+            report["operators"] += found["operators"]
+            report["skipped"] += found["skipped"]
+        else:
+            _engine_runs(file, configs, report)
+    if runs:
+        found_runs, skipped = serving.predict(runs, requests, configs)
+        report["serving"] += found_runs
+        report["skipped"] += [{"reason": reason, "n": count} for reason, count in skipped]
+
+
+def _engine_runs(file: Path, configs: str | Path | None, report: dict[str, Any]) -> None:
+    """Runs of one table; a table of another kind is left alone unless it looks like runs."""
+    try:
+        found, refused = endtoend.read(file)
+    except InputError:
+        return
+    predicted, skipped = endtoend.predict(found, configs)
+    report["endtoend"] += endtoend.table(predicted)
+    report["skipped"] += [{"reason": f"{file.name} line {line}: {why}", "n": 1} for line, why in refused]
+    report["skipped"] += [{"reason": reason, "n": count} for reason, count in skipped]
+
+
+def _overall(report: dict[str, Any]) -> dict[str, Any]:
+    """Rows predicted and the medians of partitions, weighted by their rows."""
+    overall: dict[str, Any] = {}
+    rows = report["operators"]
+    if rows:
+        overall["operators"] = {
+            "n": sum(r["n"] for r in rows),  # int
+            "predicted": sum(r["predicted"] for r in rows),  # int
+            "median": _weighted([(r["median"], r["predicted"]) for r in rows]),
+            "coverage": _weighted([(r["coverage"], r["predicted"]) for r in rows]),
+        }
+    rows = report["endtoend"]
+    if rows:
+        overall["endtoend"] = {"n": sum(r["n"] for r in rows)}  # int
+        for name in ("tpot", "ttft", "throughput"):
+            overall["endtoend"][name] = {
+                "median": _weighted([(r[name]["median"], r["n"]) for r in rows]),
+                "coverage": _weighted([(r[name]["coverage"], r["n"]) for r in rows]),
+            }
+    if report["serving"]:
+        overall["serving"] = {"n": sum(r["n"] for r in report["serving"])}  # int
+    overall["skipped"] = sum(s["n"] for s in report["skipped"])  # int
+    return overall
+
+
+def _weighted(pairs: list[tuple[float, int]]) -> float:
+    """Mean of figures weighted by rows."""
+    rows = sum(count for _, count in pairs)  # int
+    return math.fsum(value * count for value, count in pairs) / rows if rows else 0.0
