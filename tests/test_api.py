@@ -75,6 +75,15 @@ EVERY_KIND = [
     *({"kind": "catalog", "what": what} for what in ("models", "systems", "devices", "formats", "profiles")),
     *({"kind": kind, **PLACED[name]} for name in PLACED for kind in ("estimate", "fit")),
     *({"kind": "explain", "op": op, **PLACED[name]} for name in ("dense", "latent", "hybrid") for op in ("ttft", "tpot", "kv")),
+    {"kind": "estimate", "prices": "fitted", "detail": True, **PLACED["dense tp"]},
+    {"kind": "sweep", "model": "llama-3.1-8b", "on": "dgx-h100", "vary": {"tp": [1, 2, 3], "batch": "1..16"}},
+    {"kind": "sweep", "model": "qwen3-30b-a3b", "on": "dgx-h100", "layouts": 4, "also_on": ["mi300x-x8"], "rows": "pareto"},
+    {"kind": "suggest", "model": "llama-3.1-8b", "on": "dgx-h100", "users": 32, "tpot": "30 ms"},
+    {"kind": "plan", "model": "llama-3.1-70b", "on": "dgx-h100", "users": 100},
+    {"kind": "sharded", "model": "qwen3-8b", "on": "sip", "axes": {"tp": [1, 2], "cp": [1, 2], "pp": [1]}, "context": 32_768},
+    {"kind": "codesign", "model": "qwen3-8b", "on": "sip", "depth": "two_stage", "context": 32_768},
+    {"kind": "rules", "model": "llama-3.1-70b", "on": "dgx-h100", "tp": 8, "batch": 32},
+    {"kind": "simulate", "model": "llama-3.1-8b", "on": "h100-sxm", "requests": 50, "rate": 2.0},
 ]  # fmt: skip
 
 
@@ -120,12 +129,21 @@ def test_every_kind_of_question_is_answered_in_json(ask: dict[str, Any]):
 
 COUNTS = {  # numbers without a unit: how many there are of something
     "inspect": "params|active_params|active_params_without_embedding|other_params.*|layers|blocks.(count|params)",
-    "estimate": "devices",
+    "estimate": r"devices|(prefill|decode)_step\.(sequences|tokens|ops\.(count|shape\..*)|parts\.\w+)",
     "step": "ops.count|ops.shape.*",
     "explain": "value|lines.value|lines.inputs.*",  # each carries its unit beside it
     "fit": "devices|max_batch|changes.ask.*",
     "chip": r"chip.(.*\.)?(batch|layers|params|active_params|multiplier|ratio)|chip.formulas.value",
     "catalog": "rows.(params|active_params|layers|devices)",
+    "sweep": r"totals\..*|reasons\..*|table\.columns\..*|pareto|best\..*",  # a table carries its own units
+    "suggest": r"tried|fitting|reasons\..*|layouts\.(layout\..*|devices|batch)",
+    "plan": "axes.value|devices_per_replica|replicas|total|batch_at_limit|users_per_replica|"
+    r"fleets\.(layout\..*|devices_per_replica|replicas|total|batch_at_limit|users_per_replica)|templates\..*|targets\..*",
+    "sharded": r"totals\..*|reasons\..*|(table|sensitivities\.\w+)\.columns\..*|pareto|fastest|smallest|top_by_memory",
+    "codesign": r"totals\..*|machines\.columns\..*|pareto|baseline|doublings\.(layout\..*|baseline_value|doubled_value)",
+    "rules": r"checks\.(value|limit)|copies\.copies|ranks\.rank|shapes\.params(_per_device)?|glossary\.value|guidance\..*",
+    "simulate": r"devices|replicas|limits\..*|kv_tokens|run\.(\w+\.)?(count|requests|served|refused|unfinished|running)|"
+    r"run\.(preemptions|iterations|events)",
 }
 
 
@@ -137,7 +155,12 @@ def test_every_quantity_has_its_unit(ask: dict[str, Any]):
     for path, _ in numbers({key: value for key, value in report.items() if key not in ("ask", "units")}):
         known = any(path == name or path.startswith(name + ".") for name in units)  # a table's keys share its unit
         assert known or re.fullmatch(COUNTS[ask["kind"]], path), f"{path} has no unit"
-    allowed = {"byte", "s", "token/s", "token", "1", "USD", "J", "FLOP", "FLOP/s", "byte/s", "FLOP/byte",
+    for table in (report[name] for name in ("table", "machines") if name in report):
+        shares = {
+            name for name, column in table["columns"].items() if any(isinstance(x, float) and x % 1 for x in column)
+        }
+        assert shares <= set(table["units"]), shares
+    allowed = {"byte", "s", "token/s", "token", "1", "USD", "J", "FLOP", "FLOP/s", "byte/s", "FLOP/byte", "request/s",
                "byte/token", "W", "USD/s"}  # fmt: skip
     assert set(units.values()) <= allowed
 
@@ -153,8 +176,10 @@ def test_the_schema_is_json_schema_and_names_units():
         assert reference.rpartition("/")[2] in definitions
     assert definitions["EstimateReport"]["properties"]["ttft"]["anyOf"][0]["x-unit"] == "s"
     assert definitions["MemoryReport"]["properties"]["free"]["x-unit"] == "byte"
-    for kind in ("inspect", "estimate", "step", "explain", "fit", "chip", "catalog"):
-        assert {f"{kind.capitalize()}Ask", f"{kind.capitalize()}Report"} <= set(definitions)
+    kinds = [choice["$ref"].rpartition("/")[2] for choice in schema["properties"]["ask"]["anyOf"]]
+    assert {definitions[kind]["properties"]["kind"]["enum"][0] for kind in kinds} == {ask["kind"] for ask in EVERY_KIND}
+    for kind in kinds:
+        assert kind.removesuffix("Ask") + "Report" in definitions
 
 
 def valid(value: Any, schema: dict[str, Any], root: dict[str, Any]) -> bool:

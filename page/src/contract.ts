@@ -41,6 +41,9 @@ export interface EstimateAsk {
   output?: number;
   cached?: number;
   ignore_memory?: boolean;
+  concurrency?: number | null;
+  max_batched_tokens?: number | null;
+  varied?: boolean;
   detail?: boolean;
 }
 
@@ -451,6 +454,7 @@ export interface EstimateReport {
   low?: FiguresReport | null;
   high?: FiguresReport | null;
   basis?: string;
+  loop?: LoopReport | null;
   prefill_step?: StepDetail | null;
   decode_step?: StepDetail | null;
 }
@@ -478,12 +482,24 @@ export interface FiguresReport {
   throughput_per_device: number; // token/s
 }
 
+/** What a closed loop's figures are made of. */
+export interface LoopReport {
+  concurrency: number;
+  engine: string;
+  running: number;
+  room: number;
+  waits: boolean;
+  decode_step: number; // s
+  prefill_per_request: number; // s
+  max_batched_tokens: number;
+}
+
 /** The step behind a time: the prefill pass of TTFT, or the decode step of TPOT. */
 export interface StepDetail {
   time: number; // s
   sequences: number;
-  tokens: number;
-  context: number;
+  tokens: number; // token
+  context: number; // token
   bound: string;
   terms: Record<string, number>; // s
   parts: PartReport[];
@@ -974,5 +990,8 @@ export const DEFAULTS = {
   "output": 256,
   "cached": 0,
   "ignore_memory": false,
+  "concurrency": null,
+  "max_batched_tokens": null,
+  "varied": false,
   "detail": false
 } as const;

@@ -9,21 +9,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from rooflab.api import answers, design, design_asks, simulate, simulate_asks, why
-from rooflab.api.asks import (
-    Ask,
-    CatalogAsk,
-    ChipAsk,
-    EstimateAsk,
-    ExplainAsk,
-    FitAsk,
-    InspectAsk,
-    Report,
-    StepAsk,
-)
+from rooflab.api import answers, asks, design, design_asks, simulate, simulate_asks, why
+from rooflab.api.asks import CatalogAsk, ChipAsk, EstimateAsk, ExplainAsk, FitAsk, InspectAsk, StepAsk
 from rooflab.units import InputError, nearest, shown
 
 __all__ = ["Ask", "Report", "answer", "ask_of", "report_of", "schema"]
+
+Ask = asks.Ask | design_asks.Asks | simulate_asks.Asks
+Report = asks.Report | design_asks.Reports | simulate_asks.Reports
 
 _ANSWERS: dict[type, Callable[[Any], Any]] = {
     InspectAsk: answers.inspect,
@@ -128,9 +121,7 @@ def _plain(value: Any) -> Any:
 
 def schema() -> dict[str, Any]:
     """JSON Schema of questions and reports, with each quantity's unit under `x-unit`."""
-    (ask, report), definitions = msgspec.json.schema_components(
-        (Ask | design_asks.Asks | simulate_asks.Asks, Report | design_asks.Reports | simulate_asks.Reports)
-    )
+    (ask, report), definitions = msgspec.json.schema_components((Ask, Report))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "RoofLab",

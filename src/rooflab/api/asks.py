@@ -288,9 +288,9 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True):
 
     time: Seconds
     sequences: float
-    tokens: float
+    tokens: Tokens
     """New tokens of each sequence."""
-    context: float
+    context: Tokens
     """Decode: tokens each sequence attends to. Prefill: tokens already cached."""
     bound: str
     """What takes most of it: memory, compute, network or latency."""

@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from rooflab.api.asks import CatalogReport, ChipReport, InspectReport, StepReport
+from rooflab.api.design_asks import CodesignReport, RulesReport
 from rooflab.units import unit_of
 
 _LATENCY = dict.fromkeys(("weight", "compute", "kv", "memory", "total"), "s")
@@ -35,6 +36,15 @@ _OPEN: dict[type, dict[str, str]] = {
         "memory_bandwidth": "byte/s", "achievable_bandwidth": "byte/s", "flop_rate": "FLOP/s",
         "achievable_flop_rate": "FLOP/s",
     }),
+    CodesignReport: _under("doublings", {"latency": "s", "speedup": "1"}),
+    RulesReport: {
+        **_under("hints", {"time": "s", "memory": "byte"}),
+        **_under("copies", dict.fromkeys(("per_device", "waste"), "byte")),
+        **_under("ranks", dict.fromkeys(
+            ("query", "key", "value", "out", "ffn", "weights", "kv", "workspace"), "byte"
+        )),
+        **_under("shapes", dict.fromkeys(("bytes", "bytes_per_device"), "byte")),
+    },
     CatalogReport: _under("rows", {
         "memory": "byte", "memory_bandwidth": "byte/s", "flop_rate": "FLOP/s", "power": "W", "price": "USD/s", "bytes": "byte",
         "max_context": "token",
