@@ -197,14 +197,13 @@ class SceneSurface:
         return found
 
     def _attention_at(self, new: int, cached: int) -> float:
-        """Seconds of one chunk's attention at a node of the grid."""
+        """Seconds of one chunk's attention, and of whatever else its cache costs, at a node of the grid."""
         found = self._attention.get((new, cached))
         if found is None:
             step = Step(prefill_sequences=1, prefill_tokens=new, prefill_context=cached)
-            if self._whole:
-                found = self._split(step)[1] - self._split(msgspec.structs.replace(step, prefill_context=0))[1]
-            else:
-                found = self._split(step)[0]
+            found, rest = self._split(step)
+            if cached:  # what else grows with the cache: a latent's expansion, or all of it where nothing is apart
+                found += rest - self._split(Step(prefill_sequences=1, prefill_tokens=new))[1]
             self._attention[new, cached] = found
         return found
 
