@@ -12,7 +12,7 @@ import pytest
 from rooflab import catalog, hf
 from rooflab.estimate import Workload, estimate
 from rooflab.profiles import profile
-from rooflab.sweep import evaluate, journal, spaces
+from rooflab.sweep import evaluate, gather, journal, spaces
 from rooflab.sweep.spaces import FORMAT_FIELDS
 from rooflab.units import InputError
 from rooflab.work import Layout, Precision
@@ -99,7 +99,7 @@ def test_without_numpy_the_same(monkeypatch):
     """The browser's path: the same rows, reasons and order from plain Python."""
     asked = _small(vary={**VARY, "system": ("dgx-h100",), "pp": (1,)})
     expected = evaluate.run(asked)
-    for module in (evaluate, spaces, journal):
+    for module in (evaluate, gather, spaces, journal):
         monkeypatch.setattr(module, "numpy_or_none", lambda: None)
     evaluate._planned.cache_clear()
     plain = evaluate.run(asked, chunk=50)

@@ -87,7 +87,7 @@ class ShardedAsk(_Ask, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
 
     on: Source = "sip"
     changes: dict[str, Any] = {}
-    context: Count = 1048576
+    context: Count = 1048576  # count
     batch: Count = 1
     mode: Literal["decode", "prefill"] = "decode"
     scope: Literal["full", "attention", "ffn"] = "full"

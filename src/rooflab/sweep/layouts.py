@@ -7,6 +7,7 @@ some of the axes, so each is counted and priced once per value it sees, by the s
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -36,6 +37,10 @@ AXES: dict[str, tuple[Any, ...]] = {
     "ring": ("kv", "qoml"),
 }
 """The grid of requirement D-141: 27,648 layouts."""
+LARGEST = 2**20  # count
+"""The largest degree of an axis."""
+LEAST = sys.float_info.min
+"""A time that keeps quotients finite where a scope has nothing to do."""
 SCOPES = ("full", "attention", "ffn")
 OBJECTIVES = {"latency": "min", "devices": "min", "efficiency": "max"}
 """Requirement D-142."""
@@ -174,7 +179,7 @@ def _check_axis(name: str, value: Any) -> None:
     if isinstance(known[0], str):
         if value not in known:
             raise InputError(f"axes.{name}: {shown(value)} is not one of {', '.join(known)}")
-    elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 2**20:
+    elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
         raise InputError(f"axes.{name}: {shown(value)} must be a whole number of at least 1")
 
 
@@ -330,9 +335,9 @@ def _frame(asked: Study, grid: Grid, columns: dict[str, Any]) -> Frame:
         "ep": _mapped(lambda x: x * 0 + asked.ep, dp),
         **columns,
         "efficiency": _mapped(
-            lambda t, n, d: flop * d / (n * peak * num.maximum(t, 1e-300)), columns["latency"], columns["devices"], dp
+            lambda t, n, d: flop * d / (n * peak * num.maximum(t, LEAST)), columns["latency"], columns["devices"], dp
         ),
-        "throughput": _mapped(lambda t, d: tokens * d / num.maximum(t, 1e-300), columns["latency"], dp),
+        "throughput": _mapped(lambda t, d: tokens * d / num.maximum(t, LEAST), columns["latency"], dp),
         "used": used,
         "memory_share": _mapped(lambda x: x / memory, used),
         "free": _mapped(lambda x: num.maximum(memory - x, 0.0), used),
@@ -386,7 +391,7 @@ def _same_as(asked: Study, grid: Grid) -> Any:
         strides[name] = step
         step *= len(grid.axes[name])
     kv = [block.mixer.kv_heads for block in asked.model.blocks if isinstance(block.mixer, Attention)]
-    fewest = min(kv, default=10**9)
+    fewest = min(kv, default=LARGEST)
     scopes = grid.axes["ffn_scope"]
 
     tp_out = _mapped(lambda place: place == "outer", grid.values("tp_placement"))

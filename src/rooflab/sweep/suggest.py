@@ -118,21 +118,13 @@ def suggest(
     devices (fewest). Where none does, the one that misses them least comes first and is marked. `name` is what the command
     serves; `weights` and `kv` are formats that differ from the checkpoint's.
     """
-    for field, value in (("users", users), ("prompt", prompt), ("output", output), ("count", count)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{field}: {shown(value)} must be a whole number of at least 1")
-    for field, limit in (("ttft", ttft), ("tpot", tpot)):
-        if limit is not None and not limit > 0:
-            raise InputError(f"{field}: {shown(limit)} must be above 0")
-    if goal not in GOALS:
-        raise InputError(f"goal: {shown(goal)} is not one of {', '.join(GOALS)}")
+    _checked(users, prompt, output, count, ttft, tpot, goal)
     chosen, formats = used or profile("operator"), precision or Precision()
     layouts = candidates(model, min(system.devices, MOST), chosen, users)
     how = {"precision": formats, "used": chosen, "prices": prices, "engine": engine}
     frame = _tried(model, system, layouts, users, prompt, output, how)
     frame = _with_single(model, system, frame, prompt, output, how)
-    order = _ranked(frame, goal, ttft, tpot)
-    tightest = _tightest(frame)
+    order, tightest = _ranked(frame, goal, ttft, tpot), _tightest(frame)
     found: list[Suggested] = []
     seen: set[tuple[Any, ...]] = set()
     for at in order:
@@ -142,25 +134,36 @@ def suggest(
         work = Workload(batch=math.ceil(users / int(layout.dp)), prompt=prompt, output=output)
         refused = {
             key: why
-            for key, engine in engines.items()
-            if (why := refusals(engine, model, layout, system, formats, work, chosen))
+            for key, one in engines.items()
+            if (why := refusals(one, model, layout, system, formats, work, chosen))
         }
         if len(refused) == len(engines) and engines:
             continue
-        key = (row["devices"], row["dp"], row["tpot"], row["ttft"])
-        if key in seen:
+        known = len(seen)
+        seen.add((row["devices"], row["dp"], row["tpot"], row["ttft"]))
+        if len(seen) == known:
             continue
-        seen.add(key)
         shape = estimate(model, formats, layout, system, work, chosen, band=False)
-        commands = {
-            key: command(engine, name, layout, work, weights=weights, kv=kv)
-            for key, engine in engines.items()
-            if key not in refused
-        }
+        starting = {key: one for key, one in engines.items() if key not in refused}
+        commands = {key: command(one, name, layout, work, weights=weights, kv=kv) for key, one in starting.items()}
         found.append(_one(frame, at, layout, work, shape, order, ttft, tpot, commands, refused, model))
         if len(found) == count:
             break
     return Ranking(layouts=tuple(found), frame=frame, limits_met=any(each.meets for each in found), tightest=tightest)
+
+
+def _checked(
+    users: int, prompt: int, output: int, count: int, ttft: float | None, tpot: float | None, goal: str
+) -> None:
+    """Refuses what cannot be asked."""
+    for field, value in (("users", users), ("prompt", prompt), ("output", output), ("count", count)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise InputError(f"{field}: {shown(value)} must be a whole number of at least 1")
+    for field, limit in (("ttft", ttft), ("tpot", tpot)):
+        if limit is not None and not limit > 0:
+            raise InputError(f"{field}: {shown(limit)} must be above 0")
+    if goal not in GOALS:
+        raise InputError(f"goal: {shown(goal)} is not one of {', '.join(GOALS)}")
 
 
 MOST = 1024
