@@ -317,7 +317,7 @@ class Fitted:
         peak = self.peak.cost(op)
         family = kernels.family(op)
         if not family:
-            return Cost(peak.compute, peak.memory, 0.0, 0.0, "fitted" if "fused" in op.shape else "roofline")
+            return Cost(peak.compute, peak.memory, 0.0, 0.0, self._rest(op))
         chosen, machine = self.chosen(family, op)
         if chosen is None or machine is None:
             return self._plain(op, peak)
@@ -325,6 +325,13 @@ class Fitted:
         compute, memory = num.maximum(compute, peak.compute), num.maximum(memory, peak.memory)
         floor = num.maximum(peak.compute, peak.memory)
         return Cost(compute, memory, 0.0, fixed * self.launch_scale, chosen.basis, chosen.low, chosen.high, floor)
+
+    def _rest(self, op: Op) -> str:
+        """Basis of work without a formula: part of a fitted layer, or the roofline's."""
+        group = getattr(self.fits, "group", None)
+        if "fused" not in op.shape:
+            return "roofline"
+        return "fitted" if group is None or self.system.device.name in group.parents[:1] else "assumed"
 
     def _plain(self, op: Op, peak: Cost) -> Cost:
         """Shares of the peak and a launch, where nothing comparable was measured."""

@@ -21,7 +21,7 @@ HELD_HEADS = (2, 8, 32, 128)
 """Head counts of latent attention that are held out."""
 LATENT = (512, 64, 128, 128)
 """Rank, rotary, plain and value width of the latent attention that was measured."""
-UNGATED = frozenset({(2688.0, 1856.0), (1024.0, 2688.0), (2048.0, 5120.0)})
+UNGATED = frozenset({(2688.0, 1856.0), (1024.0, 2688.0), (2048.0, 5120.0)})  # count
 """(hidden, inter) of measured expert layers whose models have no gate: their first product is half as wide."""
 WITHOUT_GATE = "experts"
 """Part of a kernel's name in the collections that time such layers without one; older ones timed them with."""
