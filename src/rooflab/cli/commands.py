@@ -94,6 +94,16 @@ COMMANDS: dict[str, Command] = {
     "schema": Command(
         None, "JSON Schema of every question and report, with units.", ("rooflab schema",)
     ),
+    "validate": Command(
+        None,
+        "How far predictions are from measurements: kernels, engine runs, serving runs.",
+        ("rooflab validate", "rooflab validate --data data/endtoend --json"),
+    ),
+    "calibrate": Command(
+        None,
+        "Fit a device's few parameters to measured kernels, a quarter of them held out.",
+        ("rooflab calibrate --data data/operators/mamba2.parquet --on b200-sxm",),
+    ),
     "serve": Command(
         None,
         "The page, served on this machine alone and opened in the browser.",
@@ -147,7 +157,7 @@ def _epilog(command: Command) -> str:
 def _body(name: str, command: Command) -> Callable[..., None]:
     """The function behind a command; its signature is what Typer makes options of."""
     if command.kind is None:
-        return {"ask": _ask, "schema": _schema, "serve": _serve, "site": _site}[name]
+        return {"ask": _ask, "schema": _schema, "serve": _serve, "site": _site, **_measured()}[name]
     kind = command.kind
 
     def body(**given: Any) -> None:
@@ -160,19 +170,26 @@ def _body(name: str, command: Command) -> Callable[..., None]:
     return body
 
 
+def _measured() -> dict[str, Callable[..., None]]:
+    """The commands around measurements."""
+    from rooflab.cli import measured
+
+    return {"validate": measured.validate, "calibrate": measured.calibrate}
+
+
 def _answer(question: dict[str, Any], as_json: bool) -> None:
     from rooflab.api import answer
 
     report = answer(question)
     if as_json:
-        return _print_json(report)
+        return print_json(report)
     from rooflab.cli import terminal
     from rooflab.show import page
 
     streams.write(terminal.text(page(report), terminal.console()))
 
 
-def _print_json(data: Any) -> None:
+def print_json(data: Any) -> None:
     """Indented JSON; beyond ASCII only where the stream is sure to carry it."""
     wide = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     streams.write(json.dumps(data, indent=2, ensure_ascii=not wide, allow_nan=False) + "\n")
@@ -181,7 +198,7 @@ def _print_json(data: Any) -> None:
 def _schema() -> None:
     from rooflab.api import schema
 
-    _print_json(schema())
+    print_json(schema())
 
 
 def _serve(
