@@ -300,6 +300,8 @@ def test_a_real_run_is_replayed():
     assert abs(found.error["ttft_mean"]) < 0.15
     assert abs(run.makespan() / 183.567 - 1.0) < 0.08
     assert 150 < found.preemptions < 250  # the engine's own simulator counts 194
+    plain, _ = replay(traffic, SceneSurface(scene(on="rtx-4090", prices="roofline")), limits, measured)
+    assert all(0.0 < plain.error[name] < 0.2 for name in ("ttft_mean", "tpot_mean"))
 
 
 # --------------------------------------------------------------------------- the door
