@@ -249,7 +249,7 @@ def _axes(question: _Question, a: int, b: int, replicas: int | None, users: int)
             symbols="⌈(N·b + users per replica · S·kv) / HBM⌉",
             meaning="devices that hold the weights and the caches of a replica's users",
             value=b,
-            says=f"{users} users of {format(question.kv, 'byte')} each beside the weights",
+            says=f"caches of {max(users, 1):,} × {format(question.kv, 'byte')} beside the weights",
         ),
         Axis(
             name="throughput",
