@@ -25,6 +25,7 @@ MODULES = {
     "price": "From work to time",
     "fits": "Memory",
     "estimate": "What is asked: latency, throughput, cost, energy",
+    "loaded": "A serving engine under load",
     "chip.formulas": "The chip roofline",
 }
 HEAD = """# Formulas
