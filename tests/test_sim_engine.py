@@ -15,12 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stepper import Stepper
 
+from rooflab.sim.board import board
 from rooflab.sim.clock import NEVER
 from rooflab.sim.cluster import simulate
 from rooflab.sim.engine import Ledger, Replica
 from rooflab.sim.schedule import POLICIES, Limits
 from rooflab.sim.surface import LineSurface
 from rooflab.sim.traffic import Traffic, closed_loop, lengths, open_loop
+from rooflab.units import InputError
 
 CASES = 2000
 HARD = (2795, 9949)
@@ -398,3 +400,19 @@ def test_every_changed_line_is_noticed():
     assert survives(mutated("", "", ""), cases, wanted)
     alive = [line for module, line, change in MUTANTS if survives(mutated(module, line, change), cases, wanted)]
     assert not alive
+
+
+@pytest.mark.parametrize("policy, iterations, used", [("static", 15, 35 / 60), ("chunked", 12, 35 / 48)])
+def test_the_board_shows_who_is_in_which_slot(policy, iterations, used):
+    """B-075, B-076, B-078: every request sits in one slot for as many iterations as it needs, and no slot holds two."""
+    shown = board(EIGHT, 4, policy)
+    assert (shown.iterations, shown.used) == (iterations, used)
+    for request, answer in enumerate(EIGHT):
+        places = {(i, row.index(request)) for i, row in enumerate(shown.slots) if request in row}
+        assert len(places) == answer
+        assert len({slot for _, slot in places}) == 1
+    if policy == "static":
+        assert [shown.start[r] for r in range(8)] == [0, 0, 0, 0, 8, 8, 8, 8]
+    for bad in ({"slots": 0}, {"answers": []}, {"answers": [0]}, {"answers": [10**9]}):
+        with pytest.raises(InputError):
+            board(**bad)

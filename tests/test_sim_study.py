@@ -396,3 +396,12 @@ def test_progress_is_told_and_cancel_is_heard():
     assert report.run is not None
     assert report.run.unfinished > 0
     assert any("stopped early" in note for note in report.notes)
+
+
+def test_the_board_through_the_door():
+    """B-077, B-078: the illustration's two numbers, and the sentence that belongs beside them."""
+    report = api.answer({"kind": "board"})
+    assert {name: run["iterations"] for name, run in report["policies"].items()} == {"static": 15, "chunked": 12}
+    assert any("reverse the benefit" in note for note in report["notes"])
+    with pytest.raises(InputError, match="slots"):
+        api.answer({"kind": "board", "slots": 0})

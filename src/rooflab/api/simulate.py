@@ -11,6 +11,9 @@ import msgspec
 from rooflab.api.answers import _money_notes, header, scene_of
 from rooflab.api.resolve import Setting, setting_of
 from rooflab.api.simulate_asks import (
+    BoardAsk,
+    BoardReport,
+    BoardRun,
     FoundReport,
     MeasuresReport,
     PointReport,
@@ -20,6 +23,7 @@ from rooflab.api.simulate_asks import (
 )
 from rooflab.estimate import MILLION
 from rooflab.sim import place, study, traces
+from rooflab.sim.board import board
 from rooflab.sim.clock import bits_for
 from rooflab.sim.cluster import Transfer, Watch
 from rooflab.sim.measure import Measures, Spread, limits_of
@@ -104,7 +108,7 @@ class _Source:
     def typical(self) -> float:
         """Mean tokens of a request at its end."""
         if self.fixed is not None:
-            total = sum(self.fixed.prompt) + sum(self.fixed.output)
+            total = sum(self.fixed.prompt) + sum(self.fixed.output)  # int
             return total / len(self.fixed)
         return self.prompt.mean() + self.output.mean()
 
@@ -131,7 +135,7 @@ def _rows(rows: list[tuple[float, int, int]]) -> Traffic:
 def _bounded(source: _Source, limits: Limits) -> None:
     """Refuses prompts that alone would take too many iterations to simulate."""
     ask, fixed = source.ask, source.fixed
-    tokens = ask.requests * ask.turns * source.prompt.mean() if fixed is None else float(sum(fixed.prompt))
+    tokens = ask.requests * ask.turns * source.prompt.mean() if fixed is None else float(sum(fixed.prompt))  # int
     iterations = tokens / limits.budget
     if iterations > WORK_MOST:
         raise InputError(
@@ -329,7 +333,7 @@ def _found(
         most = study.fewest_replicas(setup, traffic, slo, at=ask.at, **more)
         value = f"{most.replicas} replicas"
     else:
-        count = sum(setup.split) if setup.split is not None else ask.replicas
+        count = sum(setup.split) if setup.split is not None else ask.replicas  # int
         most = study.best_split(setup, traffic, slo, count, at=ask.at, **more)
         value = f"{most.split[0]}:{most.split[1]}" if most.split else ""
     return FoundReport(
@@ -383,7 +387,7 @@ def answer_simulate(
         system=setting.system.name,
         profile=setting.profile.name,
         devices=setup.devices(),
-        replicas=setup.replicas if setup.split is None else sum(setup.split),
+        replicas=setup.replicas if setup.split is None else sum(setup.split),  # int
         policy=ask.policy,
         traffic=traffic.title,
         protocol=[*PROTOCOL, f"policy {ask.policy}: {POLICIES[ask.policy].title}"],
@@ -429,6 +433,20 @@ def _said(run: Run, measures: Measures) -> list[str]:
     return notes
 
 
-ANSWERS: dict[type, Callable[[Any], Any]] = {SimulateAsk: answer_simulate}
+def answer_board(ask: BoardAsk) -> BoardReport:
+    """The scheduler's board under each policy (requirements B-075 to B-078)."""
+    boards = {name: board(ask.answers, ask.slots, name) for name in ask.policies}
+    notes = [
+        "equal iterations and free admission; real prefill, memory limits and scheduling overhead can shrink or reverse "
+        "the benefit",
+        "hardware does not enter here",
+    ]
+    return BoardReport(
+        **header(ask, BoardReport, notes),
+        policies={name: BoardRun(**msgspec.structs.asdict(shown)) for name, shown in boards.items()},
+    )
+
+
+ANSWERS: dict[type, Callable[[Any], Any]] = {SimulateAsk: answer_simulate, BoardAsk: answer_board}
 
 __all__ = ["ANSWERS", "Lengths", "answer_simulate", "of_columns"]

@@ -197,5 +197,28 @@ class SimulateReport(_Report, frozen=True, kw_only=True, tag="simulate"):
     steps_table: dict[str, list[Any]] | None = None
 
 
-Asks = SimulateAsk
-Reports = SimulateReport
+class BoardAsk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="board"):
+    """A few requests in a few slots, one iteration at a time; hardware does not enter."""
+
+    answers: tuple[int, ...] = (8, 2, 3, 6, 4, 2, 7, 3)
+    """Iterations each request needs."""
+    slots: int = 4
+    policies: tuple[PolicyName, ...] = ("static", "chunked")
+
+
+class BoardRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One policy: per iteration the request in each slot, or None."""
+
+    iterations: int
+    used: Ratio
+    slots: list[list[int | None]]
+    start: list[int]
+    finish: list[int]
+
+
+class BoardReport(_Report, frozen=True, kw_only=True, tag="board"):
+    policies: dict[str, BoardRun]
+
+
+Asks = SimulateAsk | BoardAsk
+Reports = SimulateReport | BoardReport

@@ -77,7 +77,7 @@ def replay(
     return (
         Compared(
             measured=real, simulated=ours, error=error, per_request=single,
-            preemptions=sum(run.preempted), requests=len(run),
+            preemptions=sum(run.preempted), requests=len(run),  # int
         ),
         run,
     )  # fmt: skip

@@ -96,9 +96,9 @@ class Decoding:
             counts, first = self._counts, self.iteration % self._block
             end = first + rest
             if end <= self._block:
-                blocks += sum(counts[first:end])
+                blocks += sum(counts[first:end])  # int
             else:
-                blocks += sum(counts[first:]) + sum(counts[: end - self._block])
+                blocks += sum(counts[first:]) + sum(counts[: end - self._block])  # int
         return blocks
 
     def within(self, count: int, free: int) -> int:

@@ -125,7 +125,7 @@ def gaps(run: Run) -> Spread | None:
     if not bins:
         return None
     edges = sorted(bins)
-    total = sum(bins.values())
+    total = sum(bins.values())  # int
     scale = math.ldexp(1.0, -run.bits)
     values = {edge: math.ldexp(((edge & 511) + 0.5), edge >> 9) * scale for edge in edges}
     found: dict[str, float] = {}
@@ -273,7 +273,7 @@ def measure(
         goodput=None if kept is None or not order else rate * kept / len(order),
         attainment=None if kept is None or not order else kept / len(order),
         **_occupancy(run, span),
-        preemptions=sum(run.preempted),
+        preemptions=sum(run.preempted),  # int
         cache_hit_rate=hits / prompt if run.limits.caching and prompt else None,
         cost_per_million_tokens=_per_million(price, devices, span, output + prompt),
         cost_per_million_output_tokens=_per_million(price, devices, span, output),

@@ -37,7 +37,7 @@ def cache_tokens(scene: Scene, tokens: float, budget: int, slots: int) -> float:
             "no room for a cache; raise tp or pp, use narrower weights, or lower budget or slots"
         )
     one = bytes_per_token(scene, tokens)
-    return room / one * scene.layout.attention_dp if one else 1e12
+    return room / one * scene.layout.attention_dp if one else 1e12  # count
 
 
 def limits_for(scene: Scene, tokens: float, **chosen: Any) -> Limits:

@@ -75,7 +75,7 @@ class Run(msgspec.Struct, kw_only=True):
             prompts=[replica.prompts for replica in replicas],
             free=[replica.free for replica in replicas],
             pools=[replica.limits.blocks for replica in replicas],
-            events=sum(replica.events for replica in replicas),
+            events=sum(replica.events for replica in replicas),  # int
         )
 
     def __len__(self) -> int:

@@ -13,7 +13,7 @@ import msgspec
 
 from rooflab.units import InputError, nearest
 
-Positive = Annotated[int, msgspec.Meta(ge=1, le=2**40)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=2**40)]  # count
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -135,7 +135,7 @@ def simulate_split(
     complete = split.run()
     before, after = split.ledgers
     replicas = [*split.groups[0], *split.groups[1]]
-    twice = sum(1 for r, output in enumerate(traffic.output) if output > 1 and r not in split.refused)
+    twice = sum(1 for r, output in enumerate(traffic.output) if output > 1 and r not in split.refused)  # int
     return Run(
         bits=split.bits,
         traffic=traffic,
@@ -156,5 +156,5 @@ def simulate_split(
         free=[replica.free for replica in replicas],
         pools=[replica.limits.blocks for replica in replicas],
         made_twice=twice,
-        events=sum(replica.events for replica in replicas),
+        events=sum(replica.events for replica in replicas),  # int
     )

@@ -23,6 +23,7 @@ _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.2
       2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)  # fmt: skip
 """Student's t at 95 % for 1 to 30 degrees of freedom."""
 FIGURES = ("ttft", "ttft_from_admission", "tpot", "itl", "e2e", "queue_time")
+MOST_REPLICAS = 1024  # count
 LARGEST = 65536.0
 """Users that a search goes up to."""
 AT = ("mean", "p50", "p90", "p95", "p99")
@@ -113,7 +114,7 @@ def averaged(load: float, all_measures: Sequence[Measures]) -> Point:
             continue
         variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
         widths[name] = _T[min(count - 1, len(_T)) - 1] * math.sqrt(variance / count)
-    grows = 2 * sum(measures.overload for measures in all_measures) >= count
+    grows = 2 * sum(measures.overload for measures in all_measures) >= count  # int
     return Point(load=load, replications=count, overload=grows, figures=means, interval=widths)
 
 
@@ -279,7 +280,13 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fewest_replicas(
-    setup: Setup, traffic: Traffic, slo: Mapping[str, float], *, at: str = "p95", most: int = 1024, **more: Any
+    setup: Setup,
+    traffic: Traffic,
+    slo: Mapping[str, float],
+    *,
+    at: str = "p95",
+    most: int = MOST_REPLICAS,
+    **more: Any,
 ) -> Capacity:
     """The fewest replicas whose percentiles stay within the limits under this traffic.
 
