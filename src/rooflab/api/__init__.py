@@ -13,7 +13,7 @@ from rooflab.api import answers, asks, design, design_asks, simulate, simulate_a
 from rooflab.api.asks import CatalogAsk, ChipAsk, EstimateAsk, ExplainAsk, FitAsk, InspectAsk, StepAsk
 from rooflab.units import InputError, nearest, shown
 
-__all__ = ["Ask", "Report", "answer", "ask_of", "report_of", "schema"]
+__all__ = ["Ask", "Report", "answer", "ask_of", "plain_report", "report_of", "schema"]
 
 Ask = asks.Ask | design_asks.Asks | simulate_asks.Asks
 Report = asks.Report | design_asks.Reports | simulate_asks.Reports
@@ -103,9 +103,14 @@ def answer(data: Mapping[str, Any]) -> dict[str, Any]:
     Raises InputError for bad input.
     """
     try:
-        return _plain(msgspec.to_builtins(report_of(ask_of(data)), str_keys=True))
+        return plain_report(report_of(ask_of(data)))
     except RecursionError:
         raise InputError("ask: is nested too deeply; give the content of one config.json and one machine") from None
+
+
+def plain_report(report: Report) -> dict[str, Any]:
+    """A report as plain data, ready for JSON."""
+    return _plain(msgspec.to_builtins(report, str_keys=True))
 
 
 def _plain(value: Any) -> Any:

@@ -109,7 +109,11 @@ def answer_sweep(
 ) -> SweepReport:
     """A sweep; `how` are workers, cluster, journal and chunk of `sweep.run`."""
     asked, notes = space_of(ask)
-    frame = run(asked, progress=progress, cancel=cancel, **how)
+    return sweep_report(ask, asked, run(asked, progress=progress, cancel=cancel, **how), notes)
+
+
+def sweep_report(ask: SweepAsk, asked: Space, frame: Frame, notes: Sequence[str]) -> SweepReport:
+    """The report of an evaluated space."""
     goals = ask.pareto or [f"{goal}:{name}" for name, goal in OBJECTIVES.items()]
     front = frame.pareto(goals, *ask.where)
     positions = _kept(frame, ask.rows, front)

@@ -104,6 +104,24 @@ COMMANDS: dict[str, Command] = {
         "Fit a device's few parameters to measured kernels, a quarter of them held out.",
         ("rooflab calibrate --data data/operators/mamba2.parquet --on b200-sxm",),
     ),
+    "sweep": Command(
+        None,
+        "Every combination of some fields' values: what runs, the frontier, and all rows in a file.",
+        (
+            "rooflab sweep llama-3.1-70b --on \"8x h100-sxm\" --vary tp=1,2,4,8 --vary batch=1..512 --where \"ttft < 10 s\"",
+            "rooflab sweep deepseek-v3 --on hgx-h200 --on dgx-b200 --layouts 16 --out layouts.csv",
+        ),
+    ),
+    "suggest": Command(
+        None,
+        "Layouts to serve users with, best first, and the command that starts each.",
+        ("rooflab suggest llama-3.1-70b --on \"8x h100-sxm\" --users 64 --prompt 2k --output 256 --ttft 500ms --tpot 30ms",),
+    ),
+    "plan": Command(
+        None,
+        "How many devices a service needs, what binds, and what it costs.",
+        ("rooflab plan llama-3.1-70b --on dgx-h100 --users 1000 --context 8k --tpot 40ms",),
+    ),
     "serve": Command(
         None,
         "The page, served on this machine alone and opened in the browser.",
@@ -157,7 +175,7 @@ def _epilog(command: Command) -> str:
 def _body(name: str, command: Command) -> Callable[..., None]:
     """The function behind a command; its signature is what Typer makes options of."""
     if command.kind is None:
-        return {"ask": _ask, "schema": _schema, "serve": _serve, "site": _site, **_measured()}[name]
+        return {"ask": _ask, "schema": _schema, "serve": _serve, "site": _site, **_measured(), **_designs()}[name]
     kind = command.kind
 
     def body(**given: Any) -> None:
@@ -175,6 +193,13 @@ def _measured() -> dict[str, Callable[..., None]]:
     from rooflab.cli import measured
 
     return {"validate": measured.validate, "calibrate": measured.calibrate}
+
+
+def _designs() -> dict[str, Callable[..., None]]:
+    """The commands about many layouts and machines."""
+    from rooflab.cli import designs
+
+    return {"sweep": designs.sweep, "suggest": designs.suggest, "plan": designs.plan}
 
 
 def _answer(question: dict[str, Any], as_json: bool) -> None:
