@@ -29,6 +29,7 @@ Cache = Annotated[
 Prices = Annotated[
     Literal["roofline", "fitted"] | None, typer.Option(help="What prices operators.", rich_help_panel="Pricing")
 ]
+Workers = Annotated[int, typer.Option(help="Processes on this machine.", min=0, max=4096, metavar="N")]
 WRITERS = {".csv": "to_csv", ".parquet": "to_parquet"}
 
 
@@ -89,6 +90,14 @@ def _progress() -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
     return lambda done, total: bar.update(task, completed=done, total=total), bar.stop
 
 
+def _write(writer: Callable[[str], Any], out: str) -> None:
+    """Every row to a file."""
+    try:
+        writer(out)
+    except OSError as problem:
+        raise InputError(f"--out: {shown(out)} cannot be written: {problem.strerror or problem}") from None
+
+
 def sweep(
     model: Model,
     on: Annotated[list[str], typer.Option(help="A system; again to compare several.", metavar="SYSTEM")],
@@ -125,7 +134,7 @@ def sweep(
         str | None,
         typer.Option(help="A file that keeps finished chunks, so that a stopped run continues.", metavar="FILE"),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes on this machine.", min=0, max=1024, metavar="N")] = 0,
+    workers: Workers = 0,
     cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler.", metavar="ADDRESS")] = None,
     json: Json = False,
 ) -> None:
@@ -148,10 +157,7 @@ def sweep(
     finally:
         stop()
     if out:
-        try:
-            getattr(frame, WRITERS[suffix])(out)
-        except OSError as problem:
-            raise InputError(f"--out: {shown(out)} cannot be written: {problem.strerror or problem}") from None
+        _write(getattr(frame, WRITERS[suffix]), out)
     _show(sweep_report(ask, asked, frame, notes), json)
 
 
