@@ -205,6 +205,24 @@ def test_processes_give_the_same():
     _equal(evaluate.run(_small(), chunk=100), evaluate.run(_small(), chunk=100, workers=2))
 
 
+def test_a_process_that_dies_only_delays():
+    """One of two processes is killed: the pool starts anew, nothing is lost and nothing counts twice."""
+    import multiprocessing
+
+    expected, killed, counted = evaluate.run(_small(), chunk=20), [], []
+
+    def progress(done, _total):
+        counted.append(done)
+        if done > 50 and not killed:
+            killed.extend(child.pid for child in multiprocessing.active_children()[:1])
+            os.kill(killed[0], signal.SIGKILL)
+
+    found = evaluate.run(_small(), chunk=20, workers=2, progress=progress)
+    assert killed
+    assert counted[-1] == len(expected)
+    _equal(expected, found)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_cluster_survives_a_killed_worker():
     """Two Dask workers, one killed during the run: nothing lost, nothing twice, the same frame."""

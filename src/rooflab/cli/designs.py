@@ -90,6 +90,13 @@ def _progress() -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
     return lambda done, total: bar.update(task, completed=done, total=total), bar.stop
 
 
+def _writer(out: str | None) -> str | None:
+    """The method that writes such a file."""
+    if out and Path(out).suffix not in WRITERS:
+        raise InputError(f"--out: {shown(out)} must end in {' or '.join(WRITERS)}")
+    return WRITERS[Path(out).suffix] if out else None
+
+
 def _write(writer: Callable[[str], Any], out: str) -> None:
     """Every row to a file."""
     try:
@@ -142,9 +149,7 @@ def sweep(
     from rooflab.api.design import space_of, sweep_report
     from rooflab.sweep import run
 
-    suffix = Path(out).suffix if out else ""
-    if out and suffix not in WRITERS:
-        raise InputError(f"--out: {shown(out)} must end in {' or '.join(WRITERS)}")
+    writer = _writer(out)
     ask = _asked(
         "sweep", model=model, on=on[0], also_on=on[1:], vary=_pairs(vary or []), where=where, weights=weights, kv=kv,
         profile=profile, prices=prices, pareto=[item.strip() for item in pareto.split(",")] if pareto else None,
@@ -156,8 +161,8 @@ def sweep(
         frame = run(asked, progress=progress, workers=workers, cluster=cluster, journal=resume)
     finally:
         stop()
-    if out:
-        _write(getattr(frame, WRITERS[suffix]), out)
+    if out and writer:
+        _write(getattr(frame, writer), out)
     _show(sweep_report(ask, asked, frame, notes), json)
 
 
