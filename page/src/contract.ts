@@ -392,6 +392,14 @@ export interface SimulateAsk {
   steps_table?: boolean;
 }
 
+/** A few requests in a few slots, one iteration at a time; hardware does not enter. */
+export interface BoardAsk {
+  kind: "board";
+  answers?: number[];
+  slots?: number;
+  policies?: ("chunked" | "prefill_first" | "priority" | "shortest_first" | "static")[];
+}
+
 export interface InspectReport {
   kind: "inspect";
   version: string;
@@ -940,9 +948,27 @@ export interface FoundReport {
   tried: unknown[][];
 }
 
-export type Ask = InspectAsk | EstimateAsk | StepAsk | ExplainAsk | FitAsk | ChipAsk | CatalogAsk | SweepAsk | SuggestAsk | PlanAsk | ShardedAsk | CodesignAsk | RulesAsk | SimulateAsk;
+export interface BoardReport {
+  kind: "board";
+  version: string;
+  ask: Record<string, unknown>;
+  notes: string[];
+  units: Record<string, string>;
+  policies: Record<string, BoardRun>;
+}
 
-export type Report = InspectReport | EstimateReport | StepReport | ExplainReport | FitReport | ChipReport | CatalogReport | SweepReport | SuggestReport | PlanReport | ShardedReport | CodesignReport | RulesReport | SimulateReport;
+/** One policy: per iteration the request in each slot, or None. */
+export interface BoardRun {
+  iterations: number;
+  used: number; // 1
+  slots: ((number | null)[])[];
+  start: number[];
+  finish: number[];
+}
+
+export type Ask = InspectAsk | EstimateAsk | StepAsk | ExplainAsk | FitAsk | ChipAsk | CatalogAsk | SweepAsk | SuggestAsk | PlanAsk | ShardedAsk | CodesignAsk | RulesAsk | SimulateAsk | BoardAsk;
+
+export type Report = InspectReport | EstimateReport | StepReport | ExplainReport | FitReport | ChipReport | CatalogReport | SweepReport | SuggestReport | PlanReport | ShardedReport | CodesignReport | RulesReport | SimulateReport | BoardReport;
 
 /** Which report answers which question. */
 export interface Kinds {
@@ -960,6 +986,7 @@ export interface Kinds {
   codesign: { ask: CodesignAsk; report: CodesignReport };
   rules: { ask: RulesAsk; report: RulesReport };
   simulate: { ask: SimulateAsk; report: SimulateReport };
+  board: { ask: BoardAsk; report: BoardReport };
 }
 
 /** What an estimate's fields are when nothing is said. */

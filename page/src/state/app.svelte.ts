@@ -265,7 +265,7 @@ export function describe(segment: Segment, s: Scenario): string {
     layout: () => layoutTitle(s),
     workload: () => `${s.prompt.toLocaleString("en-US")} in, ${s.output.toLocaleString("en-US")} out, batch ${s.batch.toLocaleString("en-US")}`,
     precision: () => precisionTitle(s),
-    profile: () => s.profile,
+    profile: () => [s.profile, s.prices === "fitted" ? "fitted prices" : (s.prices ?? ""), Object.keys(s.switches).length ? "changed" : ""].filter(Boolean).join(", "),
   };
   return names[segment]();
 }
