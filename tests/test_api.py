@@ -41,6 +41,8 @@ PLACED: dict[str, dict[str, Any]] = {
     "4 bit": {"model": "llama-3.1-8b", "on": "rtx-4090", "weights": "q4_k", "kv": "q8_0", "prompt": 3000},
     "one token": {"model": "llama-3.1-8b", "on": "h100-sxm", "output": 1},
     "tiles": {"model": "phi-2", "on": "t4", "prompt": 77, "output": 33, "batch": 5},
+    "fitted": {"model": "llama-3.1-70b", "on": "dgx-h100", "tp": 4, "batch": 16, "prices": "fitted"},
+    "fitted experts": {"model": "gpt-oss-120b", "on": "dgx-b200", "tp": 2, "batch": 8, "prices": "fitted"},
     "sharded": {"model": "qwen3-8b", "on": "sip", "tp": 8, "cp": 2, "profile": "sharded", "prompt": 4096},
     "sharded prefill": {"model": "llama-3.1-8b", "on": "dgx-h100", "tp": 4, "profile": "sharded", "batch": 8},
     "classroom": {"model": "llama-3.1-8b", "on": "dgx-h100", "tp": 4, "profile": "classroom", "batch": 8},

@@ -131,5 +131,5 @@ def schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "RoofLab",
         "properties": {"ask": ask, "report": report},
-        "$defs": definitions,
+        "$defs": _plain(definitions),
     }
