@@ -94,6 +94,15 @@ COMMANDS: dict[str, Command] = {
     "schema": Command(
         None, "JSON Schema of every question and report, with units.", ("rooflab schema",)
     ),
+    "simulate": Command(
+        None,
+        "An engine under traffic: percentiles, throughput, occupancy, cost; curves, policies, limits.",
+        (
+            "rooflab simulate llama-3.1-8b --on h100-sxm --rate 10 --requests 300 --prompt 1024 --output 256",
+            'rooflab simulate llama-3.1-8b --on h100-sxm --loads "5,10,20" --requests 200 --replications 2',
+            'rooflab simulate llama-3.1-8b --on h100-sxm --find load --slo "ttft=500ms,tpot=20ms" --requests 200',
+        ),
+    ),
     "validate": Command(
         None,
         "How far predictions are from measurements: kernels, engine runs, serving runs.",
@@ -175,7 +184,7 @@ def _epilog(command: Command) -> str:
 def _body(name: str, command: Command) -> Callable[..., None]:
     """The function behind a command; its signature is what Typer makes options of."""
     if command.kind is None:
-        return {"ask": _ask, "schema": _schema, "serve": _serve, "site": _site, **_measured(), **_designs()}[name]
+        return {"ask": _ask, "schema": _schema, "serve": _serve, "site": _site, **_measured(), **_designs(), **_serving()}[name]
     kind = command.kind
 
     def body(**given: Any) -> None:
@@ -200,6 +209,13 @@ def _designs() -> dict[str, Callable[..., None]]:
     from rooflab.cli import designs
 
     return {"sweep": designs.sweep, "suggest": designs.suggest, "plan": designs.plan}
+
+
+def _serving() -> dict[str, Callable[..., None]]:
+    """The command that simulates."""
+    from rooflab.cli import serving
+
+    return {"simulate": serving.simulate()}
 
 
 def _answer(question: dict[str, Any], as_json: bool) -> None:

@@ -17,6 +17,7 @@ from rooflab.cli.reading import hints, plain, reader
 from rooflab.units import InputError, shown
 
 MACHINE, WORK, LAYOUT, FORMATS, PRICING = "Machine", "Workload", "Layout", "Number formats", "Pricing"
+ENGINE, STUDY = "Engine", "Study"
 
 
 class Flag(msgspec.Struct, frozen=True):
@@ -90,6 +91,35 @@ FLAGS: dict[str, Flag] = {
     "max_batched_tokens": Flag("With --concurrency: tokens of one iteration at most; else the engine's."),
     "varied": Flag("With --concurrency: lengths vary at random about these means."),
     "ignore_memory": Flag("Show the speed even where the memory is too small.", panel=PRICING),
+    "requests": Flag("Requests to simulate; of a trace, the first so many."),
+    "rate": Flag("Mean arrivals per second."),
+    "load": Flag("Arrivals as a share of what the engine can serve: 0.7.", "SHARE"),
+    "trace": Flag("A file of arrivals and lengths: .csv or .jsonl.", "FILE"),
+    "speed": Flag("Times as fast as the trace.", "X"),
+    "variation": Flag("Variation of the gaps between arrivals: 1 is Poisson, 0 even."),
+    "turns": Flag("Turns of each conversation."),
+    "think": Flag("Seconds before a user's next request.", "S"),
+    "policy": Flag("Who is served next.", panel=ENGINE),
+    "paging": Flag("Cache by pages as tokens come, or reserved whole.", panel=ENGINE),
+    "slots": Flag("Sequences at once, per replica.", panel=ENGINE),
+    "budget": Flag("Tokens of an iteration at most.", panel=ENGINE),
+    "block_tokens": Flag("Tokens of a block of cache.", panel=ENGINE),
+    "kv_tokens": Flag("Tokens of cache of a replica; else what the memory holds.", panel=ENGINE),
+    "caching": Flag("Find prefixes in the cache.", panel=ENGINE),
+    "replicas": Flag("Equal engines behind one router.", panel=ENGINE),
+    "routing": Flag("Which replica a request goes to.", panel=ENGINE),
+    "disaggregate": Flag("Prefill and decode replicas: 1:3.", "P:D", ENGINE),
+    "link": Flag('Between prefill and decode, per replica: "50 GB/s".', "RATE", ENGINE),
+    "draft_tokens": Flag("Tokens drafted per step.", panel=ENGINE),
+    "acceptance": Flag("Chance that a drafted token is accepted.", "SHARE", ENGINE),
+    "slo": Flag('Limits: "ttft=500ms,tpot=50ms".', "LIMITS", STUDY),
+    "at": Flag("Statistic the limits are held to.", panel=STUDY),
+    "find": Flag("Look for the highest load, the fewest replicas, or the best division.", panel=STUDY),
+    "loads": Flag('A load curve: rates such as "2,4,8".', "LIST", STUDY),
+    "replications": Flag("Runs at each load of a curve.", panel=STUDY),
+    "policies": Flag('Policies on the same traffic: "chunked,static" or all.', "LIST", STUDY),
+    "warmup": Flag("First requests left out of the times.", panel=STUDY),
+    "seed": Flag("Seed of the random numbers.", panel=STUDY),
     "detail": Flag("Add the steps behind the times, operator by operator.", panel="Output"),
 }
 SPELLED = {"changes": "--set", "switches": "--switch"}

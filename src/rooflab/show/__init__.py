@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rooflab.show import chips, designs, explained, performance, points, shelves
+from rooflab.show import chips, designs, explained, performance, points, serving, shelves
 from rooflab.show.elements import Page, Report
 
 __all__ = ["Page", "page"]
@@ -19,6 +19,7 @@ _PAGES: dict[str, Callable[[Report], Page]] = {
     "catalog": shelves.catalog_page,
     "points": points.points_page,
     **designs.PAGES,
+    **serving.PAGES,
 }
 
 
