@@ -191,7 +191,7 @@ def run(command: list[str], **options: object) -> None:
         )
 
 
-class CustomBuildHook(BuildHookInterface):
+class CustomBuildHook(BuildHookInterface):  # type: ignore[misc, valid-type]
     """hatchling's view of the page."""
 
     def dependencies(self) -> list[str]:

@@ -45,7 +45,7 @@ def unit(schema: dict[str, Any]) -> str:
 def member(schema: dict[str, Any], key: str) -> str:
     """One member of an interface."""
     inner = schema["properties"][key]
-    optional = "" if key in schema.get("required", []) or inner.get("enum", [""])[1:] == [] and key == "kind" else "?"
+    optional = "" if key in schema.get("required", []) or (inner.get("enum", [""])[1:] == [] and key == "kind") else "?"
     return f"{key}{optional}: {kind(inner)};"
 
 
@@ -76,6 +76,14 @@ def document() -> str:
         for stem, ask in pairs
     ]
     lines += ["/** Which report answers which question. */", "export interface Kinds {", *rows, "}", ""]
+    known = {
+        definitions[ask]["properties"]["kind"]["enum"][0]: [
+            name for name in definitions[ask]["properties"] if name != "kind"
+        ]
+        for _, ask in pairs
+    }
+    lines += ["/** The fields of each question. */"]
+    lines += [f"export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {json.dumps(known, indent=2)};", ""]
     fields = definitions["EstimateAsk"]["properties"]
     defaults = {key: inner["default"] for key, inner in fields.items() if "default" in inner}
     lines += ["/** What an estimate's fields are when nothing is said. */"]

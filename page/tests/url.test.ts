@@ -19,7 +19,7 @@ describe("the address", () => {
 
   const CASES = [
     scenario({ model: "qwen3-8b", on: "h100-sxm" }),
-    scenario({ model: "Qwen/Qwen3-8B", on: "dgx-h100", tp: 8, pp: 2, ep: 4, attention_dp: 2, microbatches: 4, kv_shard: "split", ffn_scope: "tp_cp", ring: "qoml", tp_placement: "outer", batch: 7, prompt: 33, output: 1, cached: 12, kv: "fp8", weights: "int4", profile: "sharded" }),
+    scenario({ model: "Qwen/Qwen3-8B", on: "dgx-h100", tp: 8, pp: 2, ep: 4, attention_dp: 2, microbatches: 4, kv_shard: "split", ffn_scope: "tp_cp", ring: "qoml", tp_placement: "outer", batch: 7, prompt: 33, output: 1, cached: 12, concurrency: 64, kv: "fp8", weights: "int4", profile: "sharded" }),
     scenario({ model: "a b&c=d#é", on: "2x h100-sxm", changes: { memory_bandwidth: "4TB/s" }, switches: { compute_efficiency: 0.7, tiles: false }, reserve: "2GB", profile: "classroom", prices: "fitted", engine: "sglang" }),
     scenario({ model: { model_type: "llama", hidden_size: 64 }, on: "h100-sxm", weights: { expert: "int4", attention: "fp8" } }),
   ];

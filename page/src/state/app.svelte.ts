@@ -64,7 +64,7 @@ export class App {
       this.base = asked<"estimate">(() => detail(this.baseline));
       this.one = asked<"estimate">(() => detail(this.scenario, { batch: 1, microbatches: 1 }));
       this.baseOne = asked<"estimate">(() => detail(this.baseline, { batch: 1, microbatches: 1 }));
-      this.model = asked<"inspect">(() => askOf("inspect", this.scenario, { context: this.scenario.prompt + this.scenario.output }) as Question<"inspect">);
+      this.model = asked<"inspect">(() => askOf("inspect", this.scenario, { context: this.scenario.prompt + this.scenario.output, batch: 1 }) as Question<"inspect">);
       this.stored = asked<"inspect">(() => ({ kind: "inspect", model: this.scenario.model }));
       $effect(() => this.mirror(hashOf(this)));
     });
@@ -240,9 +240,9 @@ export class App {
     const before = this.baseline!;
     if (segment === "precision") return precisionTitle(before, same(before.model, this.scenario.model) ? this.stored.report?.precision : undefined);
     if (segment === "workload") {
-      const said = { prompt: "in", output: "out", batch: "batch", cached: "cached" } as const;
+      const said = { prompt: "in", output: "out", batch: "batch", cached: "cached", concurrency: "in flight", max_batched_tokens: "tokens an iteration", varied: "varied" } as const;
       const fields = (Object.keys(said) as (keyof typeof said)[]).filter((field) => before[field] !== this.scenario[field]);
-      return fields.map((field) => (field === "batch" ? `batch ${before.batch.toLocaleString("en-US")}` : `${before[field].toLocaleString("en-US")} ${said[field]}`)).join(", ");
+      return fields.map((field) => (field === "batch" ? `batch ${before.batch.toLocaleString("en-US")}` : `${(before[field] ?? "no").toLocaleString("en-US")} ${said[field]}`)).join(", ");
     }
     return describe(segment, before);
   }

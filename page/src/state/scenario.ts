@@ -1,5 +1,5 @@
 // The scenario: six segments that together say what is being asked. Its fields are the engine's own.
-import { DEFAULTS, type EstimateAsk } from "../contract";
+import { DEFAULTS, FIELDS_OF, type EstimateAsk, type Kinds } from "../contract";
 
 /** The fields of an estimate without what only the page sets. */
 export type Scenario = Omit<Required<EstimateAsk>, "kind" | "ignore_memory" | "detail">;
@@ -12,7 +12,7 @@ export const FIELDS: Record<Segment, (keyof Scenario)[]> = {
   model: ["model"],
   system: ["on", "changes"],
   layout: ["tp", "pp", "cp", "dp", "ep", "attention_dp", "ep_mode", "kv_shard", "ffn_scope", "ring", "tp_placement", "cp_placement", "microbatches"],
-  workload: ["prompt", "output", "batch", "cached"],
+  workload: ["prompt", "output", "batch", "cached", "concurrency", "max_batched_tokens", "varied"],
   precision: ["weights", "kv"],
   profile: ["profile", "prices", "engine", "switches", "reserve"],
 };
@@ -66,13 +66,8 @@ export function changed(s: Scenario, change: Change): Scenario {
 /** Names of whole systems, once the catalog is known: they are not multiplied. */
 export const known = { systems: new Set<string>() };
 
-type Kind = "estimate" | "fit" | "explain" | "step" | "inspect" | "chip";
-const PLACED = ["model", "weights", "kv", "on", "changes", ...FIELDS.profile, ...FIELDS.layout] as const;
-
-/** A question of a kind about a scenario. */
-export function askOf<K extends Kind>(kind: K, s: Scenario, more: Record<string, unknown> = {}): { kind: K } & Record<string, unknown> & Pick<Scenario, "model" | "on"> {
-  if (kind === "step") return { kind, ...(Object.fromEntries(PLACED.map((field) => [field, s[field]])) as Pick<Scenario, "model" | "on">), ...more };
-  if (kind === "inspect") return { kind, model: s.model, weights: s.weights, kv: s.kv, ...more } as never;
-  if (kind === "chip") return { kind, model: s.model, weights: s.weights, kv: s.kv, on: s.on, changes: s.changes, tp: s.tp, pp: s.pp, cp: s.cp, ...more } as never;
-  return { kind, ...s, ...more };
+/** A question of a kind about a scenario: the fields that it knows. */
+export function askOf<K extends keyof Kinds>(kind: K, s: Scenario, more: Record<string, unknown> = {}): { kind: K } & Record<string, unknown> & Pick<Scenario, "model" | "on"> {
+  const known = new Set(FIELDS_OF[kind]);
+  return { kind, ...(Object.fromEntries(Object.entries(s).filter(([field]) => known.has(field))) as Scenario), ...more };
 }

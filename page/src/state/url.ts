@@ -27,6 +27,7 @@ const CHOICES: Record<string, [keyof Scenario, string[]]> = {
   cpon: ["cp_placement", ["inner", "outer", "pe", "cube"]],
   epmode: ["ep_mode", ["overlay", "dedicated"]],
 };
+const WORKLOAD: [string, keyof Scenario][] = [["c", "cached"], ["n", "concurrency"], ["t", "max_batched_tokens"], ["v", "varied"]];
 const OTHERS = ["prices", "engine", "reserve"] as const; // fields of the profile's segment beside its switches
 const SHORT: Record<string, string> = { "16": "bf16", "8": "fp8", "4": "int4", "32": "fp32" };
 const LONGEST = 6000;
@@ -54,7 +55,8 @@ export function write(segment: Segment, s: Scenario): string {
       return [...degrees.map(([name, field]) => name + String(s[field])), ...choices.map(([name, [field]]) => `${name}_${String(s[field])}`)].join("-");
     }
     case "workload": {
-      const text = `${s.prompt}-${s.output}-b${s.batch}${s.cached ? `-c${s.cached}` : ""}`;
+      const more = WORKLOAD.filter(([, field]) => s[field] !== plain[field]).map(([letter, field]) => `-${letter}${Number(s[field])}`);
+      const text = `${s.prompt}-${s.output}-b${s.batch}${more.join("")}`;
       return text === `${plain.prompt}-${plain.output}-b${plain.batch}` ? "" : text;
     }
     case "precision": {
@@ -114,9 +116,12 @@ export function read(segment: Segment, text: string, problems: string[]): Change
     const prompt = number(numbers[0] ?? "");
     const output = number(numbers[1] ?? "");
     const batch = /-b(\d{1,10})(?:-|$)/.exec(text);
-    const cached = /-c(\d{1,10})(?:-|$)/.exec(text);
     if (!prompt || !output) problems.push(`workload “${text}” should read like 2048-256-b128`);
-    Object.assign(base, prompt ? { prompt } : {}, output ? { output } : {}, batch ? { batch: Number(batch[1]) } : {}, cached ? { cached: Number(cached[1]) } : {});
+    Object.assign(base, prompt ? { prompt } : {}, output ? { output } : {}, batch ? { batch: Number(batch[1]) } : {});
+    for (const [letter, field] of WORKLOAD) {
+      const found = new RegExp(`-${letter}(\\d{1,10})(?:-|$)`).exec(text);
+      if (found) base[field] = typeof plain[field] === "boolean" ? found[1] !== "0" : Number(found[1]);
+    }
   }
   if (segment === "precision") {
     const found = /^(?:w(.+?))?(?:kv([a-z0-9_]+))?$/i.exec(text);

@@ -26,7 +26,7 @@ def terms_of(item: Priced, combine: str) -> dict[str, float]:
     Where compute and memory overlap, the longer of the two shows. An operator that shares a group's time, or hides under
     one, has its own terms scaled to the part of the group's time that it was given.
     """
-    terms = dict.fromkeys(TERMS, 0.0)
+    terms: dict[str, float] = dict.fromkeys(TERMS, 0.0)
     if combine == "sum" or item.compute < item.memory:
         terms["memory"] = float(item.memory)
     if combine == "sum" or item.compute >= item.memory:
@@ -82,7 +82,7 @@ def roofs_of(setting: Setting) -> RoofsReport:
     return RoofsReport(
         memory_bandwidth=device.memory_bandwidth,
         achievable_bandwidth=bandwidth,
-        flop_rate=dict(device.flop_rate),
+        flop_rate={str(key): rate for key, rate in device.flop_rate.items()},
         achievable_flop_rate=reached,
         ridge={key: rate / bandwidth for key, rate in reached.items()},
     )
