@@ -70,9 +70,10 @@ def _sentence(message: str, data: Mapping[str, Any], kind: type) -> str:
     missing = re.fullmatch(r"Object missing required field `(.*)`", text)
     if missing:
         return f"{missing[1]}: is missing; a question of kind {data['kind']!r} needs it"
-    choices = _choices(get_type_hints(kind).get(field))
-    if choices:
-        return f"{field}: {shown(data[field])} is not one of {', '.join(choices)}{nearest(str(data[field]), choices)}"
+    choices = _choices(get_type_hints(kind).get(name))
+    if choices and text.startswith("Invalid enum value "):
+        word = text.removeprefix("Invalid enum value ").strip("'")
+        return f"{field}: {shown(word)} is not one of {', '.join(choices)}{nearest(word, choices)}"
     for theirs, ours in _LIMITS.items():
         text = text.replace(theirs, ours)
     text = re.sub(r"`([a-z |]+)`", lambda kinds: " or ".join(_WORDS.get(k, k) for k in kinds[1].split(" | ")), text)

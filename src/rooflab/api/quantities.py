@@ -11,7 +11,7 @@ from rooflab.api.asks import CatalogReport, ChipReport, InspectReport, StepRepor
 from rooflab.api.design_asks import CodesignReport, RulesReport
 from rooflab.units import unit_of
 
-_LATENCY = dict.fromkeys(("weight", "compute", "kv", "memory", "total"), "s")
+_LATENCY: dict[str, str] = dict.fromkeys(("weight", "compute", "kv", "memory", "total"), "s")
 _BUDGET = {
     **dict.fromkeys(("weights", "kv", "transient", "used", "budget", "free"), "byte"),
     "context": "token",

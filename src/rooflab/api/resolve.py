@@ -51,19 +51,19 @@ def model_of(source: str | dict[str, Any]) -> Model:
 
 
 @lru_cache(maxsize=32)
-def _named_model(source: str, stamp: tuple[int, int] | None) -> Model:
+def _named_model(source: str, stamp: tuple[float, int] | None) -> Model:
     """A model by name or path; the stamp of a file makes a changed one be read again."""
     return hf.load(source)
 
 
-def _stamp(source: str) -> tuple[int, int] | None:
+def _stamp(source: str) -> tuple[float, int] | None:
     """When a file was last written and its size; None where the name is no file."""
     try:
         path = Path(source).expanduser()
         found = (path / "config.json" if path.is_dir() else path).stat()
     except (OSError, ValueError, RuntimeError):
         return None
-    return found.st_mtime_ns, found.st_size
+    return found.st_mtime, found.st_size
 
 
 @lru_cache(maxsize=32)
@@ -127,7 +127,7 @@ def precision_of(model: Model, ask: _Ask, used: Profile | None = None) -> tuple[
         plain = "bf16"
         if ask.weights is None:
             notes.append("the config stores 32-bit floats; served in bf16 (weights='fp32' keeps them)")
-    formats = dict.fromkeys(CLASSES, plain)
+    formats: dict[str, str] = dict.fromkeys(CLASSES, plain)
     formats.update({key: value for key, value in model.quantization.items() if key in formats})
     if served:
         formats.update(embedding=served, head=served)

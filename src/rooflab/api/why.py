@@ -323,10 +323,15 @@ def _end(ask: ExplainAsk) -> float:
 def _weights(ask: ExplainAsk, setting: Setting) -> list[Line]:
     """Weights of the busiest device, operator by operator."""
     used, step = setting.profile, Step(decode_sequences=ask.batch, decode_context=_end(ask))
-    grain = (
-        {"counting": "kernels"} if used.counting == "weights" else {"counting": used.counting, "outside": used.outside}
+    whole = used.counting == "weights"  # its step leaves out what memory holds
+    operators = graph.operators(
+        setting.model,
+        setting.precision,
+        setting.layout,
+        step,
+        counting="kernels" if whole else used.counting,
+        outside=whole or used.outside,
     )
-    operators = graph.operators(setting.model, setting.precision, setting.layout, step, **grain)
     share = graph.stage_share(setting.model, setting.layout)
     held = [(op, float(op.resident_bytes * op.count)) for op in operators if op.resident_bytes]
     terms = {op.name: size * share for op, size in held if op.part not in ("embedding", "head")}
