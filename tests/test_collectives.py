@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rooflab import catalog, collectives
-from rooflab.placement import placement_valid, ring_hops, units_touched
+from rooflab.placement import (
+    devices_per_unit_used,
+    groups_used,
+    placement_valid,
+    ring_hops,
+    units_touched,
+    units_used,
+)
 from rooflab.work import Layout, Op
 
 SIP = catalog.system("sip")
@@ -266,6 +273,30 @@ def test_a_mesh_has_no_wrap_link():
     assert times["ring"] == times["torus2d"] == pytest.approx(255 * 1e-6)
     # Every step costs its slowest link (D-010), so each of the 255 steps waits for the closing hop.
     assert times["mesh2d"] == pytest.approx(255 * 3e-6)
+
+
+@pytest.mark.parametrize(
+    ("layout", "cubes", "live", "sips"),
+    [
+        ({}, 1, 1, 1),
+        ({"tp": 8}, 1, 8, 1),
+        ({"tp": 4, "cp": 4}, 2, 8, 1),
+        ({"tp": 8, "cp": 8, "cp_placement": "outer"}, 8, 8, 1),
+        ({"tp": 4, "tp_placement": "outer", "cp": 2}, 4, 2, 1),
+        # ⌈16/8⌉ · PP · DP: 2 · 3 · 4 cubes, of sixteen in a SIP
+        ({"tp": 16, "pp": 3, "dp": 4}, 24, 8, 2),
+        ({"tp": 8, "ep": 4, "ep_mode": "dedicated", "pp": 5}, 20, 8, 2),
+        ({"tp": 2, "attention_dp": 3}, 3, 2, 1),
+    ],
+)
+def test_cubes_and_sips_a_layout_occupies(layout, cubes, live, sips):
+    """D-008: ⌈intra/8⌉ × TP and CP on cubes × PP × DP × EP; PEs at work in a cube; sixteen cubes a SIP."""
+    chosen = Layout(**layout)
+    assert (units_used(SIP, chosen), devices_per_unit_used(SIP, chosen), groups_used(SIP, chosen)) == (
+        cubes,
+        live,
+        sips,
+    )
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,29 @@ def test_workspace_of_the_sharded_model():
     assert long == 2 * 4096 * (2 * 64 + 16 * 16 + 2 * 160)
 
 
+@pytest.mark.parametrize(
+    ("kind", "tp", "width"),
+    [
+        # Two hidden vectors of 64; queries 8·16, keys and values 4·32; gate and up 2·160.
+        ("dense", 1, 128 + 128 + 128 + 320),
+        ("dense", 2, 128 + 64 + 64 + 160),
+        # Latent: 4 heads of 16 + 8 query and 16 value columns; two experts of 48 and a shared part of 32, twice.
+        ("latent", 1, 128 + 4 * 40 + 2 * (2 * 48 + 32)),
+        ("latent", 2, 128 + 2 * 40 + 2 * (2 * 24 + 16)),
+        # A recurrence of 200 columns in and 64 out.
+        ("recurrent", 1, 128 + 264 + 320),
+        ("recurrent", 4, 128 + 66 + 80),
+    ],
+)
+def test_workspace_of_an_engine(kind, tp, width):
+    """E-09, D-053: the widest layer's activations of at most 8,192 tokens, and a row of fp32 scores for each sequence."""
+    layout = Layout(tp=tp)
+    found = memory(KINDS[kind], layout=layout, batch=3, prompt=10, context=20)
+    assert found.workspace == 2 * 30 * width + 3 * 1000 / tp * 4
+    found = memory(KINDS[kind], layout=layout, batch=3, prompt=10**5, context=10**5)
+    assert found.workspace == 2 * 8192 * width + 3 * 1000 / tp * 4
+
+
 def test_used_free_and_over():
     """D-054: used is the sum; slack and excess are never negative, one of them is zero; it fits iff nothing is over."""
     for context in (10, 10**6, 10**9):

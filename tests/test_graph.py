@@ -577,6 +577,44 @@ def test_operators_carry_where_their_numbers_came_from():
                         assert value == getattr(op, reason.quantity), (op.name, reason.quantity)
 
 
+# --------------------------------------------------------------------------------------------------------- formulas
+
+BY_FORMULA = [
+    (f.matmul_flop, (3, 5, 7), 2 * 3 * 5 * 7),
+    (f.grouped_matmul_flop, (3, 5, 7), 2 * 3 * 5 * 7),
+    (f.batched_matmul_flop, (2, 3, 5, 7), 2 * 2 * 3 * 5 * 7),
+    (f.weight_bytes, (5, 7, 2), 70),
+    (f.grouped_weight_bytes, (3, 5, 7, 2), 210),
+    (f.matmul_activation_bytes, (3, 5, 7, 2), 2 * (3 * 7 + 3 * 5)),
+    (f.distinct_experts, (4, 1, 2), 4 * (1 - 9 / 16)),
+    (f.causal_pairs, (3, 10), 11 + 12 + 13),
+    (f.windowed_pairs, (5, 2, 4), 3 + 4 + 4 + 4 + 4),
+    (f.compressed_pairs, (10, 6, 4), 11.5),
+    (f.attention_flop, (7, 2, 3, 5), 2 * 7 * 2 * (3 + 5)),
+    (f.cache_bytes, (2, 3, 5, 0.5), 15),
+    (f.query_output_bytes, (3, 2, 5, 7, 2), 3 * 2 * (5 + 7) * 2),
+    (f.elementwise_bytes, (3, 5, 2, 2), 60),
+    (f.elementwise_flop, (3, 5, 4), 60),
+    (f.recurrence_flop, (3, 7, 5), 105),
+    (f.chunked_recurrence_flop, (3, 2, 4, 5, 7), 3 * 2 * (2 * 4 * (5 + 7) + 4 * 5 * 7)),
+    (f.vector_message, (3, 5, 2), 30),
+    (f.partial_output_message, (3, 2, 5), 4 * 3 * 2 * (5 + 2)),
+    (f.score_message, (3, 5, 2), 4 * 3 * 5 * 2),
+    (f.routed_message, (3, 2, 5, 2), 60),
+    (f.weights_step_flop, (7, 3), 42),
+    (f.published_weight_bytes, (7, 2, 4), 3.5),
+    (f.residual_traffic, (2, 3, 5), 4 * 2 * 3 * 5 * 2),
+]
+
+
+@pytest.mark.parametrize(("formula", "arguments", "by_hand"), BY_FORMULA, ids=[row[0].__name__ for row in BY_FORMULA])
+def test_formulas_by_hand(formula, arguments, by_hand):
+    """F-06: every counting formula at small unequal numbers, each written out; arrays give the same."""
+    assert formula(*arguments) == pytest.approx(by_hand, rel=1e-15)
+    arrays = formula(*[np.array([x, x]) for x in arguments])
+    assert arrays == pytest.approx([by_hand] * 2, rel=1e-15)
+
+
 # ------------------------------------------------------------------------------------------- whole published models
 
 

@@ -262,6 +262,25 @@ def test_a_pricer_of_ones_own():
     assert {item.basis for item in timed.priced} == {"measured"}
 
 
+def test_ends_of_the_band():
+    """E-22: the fast end has the better, the slow end the worse of the profile's and the band's own figures."""
+    ends = {"launch_time": 3e-6, "launch_band": (1e-6, 4e-6), "worst": (0.4, 0.6, 0.5), "pass_time": 1e-4}
+    rates = rates_of(switched("operator", **ends))
+    assert [rates[end].launch_time for end in ("low", "mid", "high")] == [1e-6, 3e-6, 4e-6]
+    assert [rates[end].pass_time for end in ("low", "mid", "high")] == [0.0, 1e-4, 2e-4]
+    assert [getattr(rates["high"], field) for field in ("compute", "memory", "link")] == [0.4, 0.6, 0.5]
+    # A launch outside the band widens it.
+    assert rates_of(switched("operator", **ends | {"launch_time": 0.5e-6}))["low"].launch_time == 0.5e-6
+    assert rates_of(switched("operator", **ends | {"launch_time": 9e-6}))["high"].launch_time == 9e-6
+
+
+def test_a_price_may_bring_its_own_band():
+    """E-22: from 8 to 15 µs around 10, and never below the peak roofline."""
+    assert Cost(10e-6, 0.0, 0.0, 0.0, low=0.8, high=1.5).ends(10e-6) == (pytest.approx(8e-6), pytest.approx(15e-6))
+    assert Cost(10e-6, 0.0, 0.0, 0.0, low=0.8, floor=9e-6).ends(10e-6) == (9e-6, 10e-6)
+    assert Cost(10e-6, 0.0, 0.0, 0.0).ends(10e-6) == (10e-6, 10e-6)
+
+
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_the_band_brackets_the_middle(name):
     """E-22, E-28: the fast end is the peak roofline, the slow end is slower than the middle, whatever the switches."""
