@@ -52,7 +52,7 @@ export class App {
     this.views = views;
     this.theme = document.documentElement.dataset.theme === "dark" ? "dark" : "light";
     this.go(location.hash || kept<string>("last") || "");
-    if (!location.hash && this.written) history.replaceState(null, "", this.written);
+    if (!location.hash && this.written) addEventListener("load", () => setTimeout(() => history.replaceState(null, "", this.written)), { once: true });
     this.baselineName = same(this.baseline, START_BASELINE) && same(this.scenario, START) ? "" : (kept<string>("baselineName") ?? "");
     door.onStatus((status, why) => {
       this.status = status;
