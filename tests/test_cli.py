@@ -18,7 +18,8 @@ import pytest
 
 from rooflab import api
 from rooflab.api.asks import Ask
-from rooflab.cli import main, options, reading, terminal
+from rooflab.api.simulate_asks import SimulateAsk
+from rooflab.cli import main, options, reading, serving, terminal
 from rooflab.cli.commands import COMMANDS
 from rooflab.show import page
 
@@ -98,11 +99,13 @@ def test_numbers_carry_prefixes_and_pairs_carry_units(run):
 
 def test_every_field_of_every_question_has_its_option():
     """A new field of an ask appears as an option by itself; its words have to be written."""
-    for kind in reading.KINDS.values():
-        for field in kind.__struct_fields__:
+    questions = {kind: set(kind.__struct_fields__) for kind in reading.KINDS.values()}
+    questions[SimulateAsk] = set(SimulateAsk.__struct_fields__) - serving.APART
+    for kind, fields in questions.items():
+        for field in fields:
             assert field in options.FLAGS, f"{field} of {kind.__name__}: say in cli/options.py what it does"
             assert options.FLAGS[field].help
-    used = {field for kind in reading.KINDS.values() for field in kind.__struct_fields__}
+    used = set().union(*questions.values())
     assert set(options.FLAGS) == used
     assert {command.kind for command in COMMANDS.values() if command.kind} == set(_kinds())
 

@@ -1,5 +1,7 @@
 """A serving engine in a closed loop: laws, hand-made figures, and the gate on measured runs (A-053, A-061, A-062, A-066)."""
 
+import itertools
+
 import msgspec
 import pytest
 
@@ -54,7 +56,7 @@ def test_one_request_alone_waits_for_nobody():
 def test_more_in_flight_never_lowers_throughput_or_latency():
     """Throughput and both latencies rise with the number in flight until memory is full."""
     runs = [loaded.closed_loop(scene(), WORK, float(c), PLAIN).figures for c in (1, 2, 4, 8, 16, 32, 64, 128)]
-    for before, after in zip(runs, runs[1:], strict=False):
+    for before, after in itertools.pairwise(runs):
         assert after.output_throughput > before.output_throughput
         assert after.tpot > before.tpot
         assert after.ttft > before.ttft

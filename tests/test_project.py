@@ -141,7 +141,8 @@ def test_functions_are_short():
 
 
 def test_files_are_short():
-    page = [p for p in (ROOT / "page" / "src").rglob("*") if p.suffix in {".ts", ".svelte"}]
+    generated = ROOT / "page" / "src" / "contract.ts"
+    page = [p for p in (ROOT / "page" / "src").rglob("*") if p.suffix in {".ts", ".svelte"} and p != generated]
     sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in [*MODULES, *page, ROOT / "run.py"]}
     assert {str(path.relative_to(ROOT)): size for path, size in sizes.items() if size > 500} == {}
 
@@ -152,7 +153,7 @@ def test_modules_are_named_after_what_they_hold():
 
 
 def test_locks_name_no_host():
-    locks = [ROOT / name for name in ("requirements.lock", "requirements-dev.lock", "tests/pyodide/wheels.txt")]
+    locks = [ROOT / name for name in ("requirements.lock", "requirements-dev.lock", "page/wheels.txt")]
     assert [lock.name for lock in locks if "://" in lock.read_text(encoding="utf-8")] == []
     node = [ROOT / "tests/pyodide/package-lock.json", *ROOT.glob("page/package-lock.json")]
     assert [str(lock) for lock in node if '"resolved": "http' in lock.read_text(encoding="utf-8")] == []

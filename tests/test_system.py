@@ -32,7 +32,8 @@ def machine(*sizes: int, extensible: bool = False, **changes) -> System:
 # ------------------------------------------------------------------------------------------- rates
 
 # What runs as what is the documented rule: 16-bit formats stand in for each other, narrower operands are widened to
-# the next format there are units for, int4 is storage only, fp32 falls to the vector units.
+# the next format there are units for, fp4 without units is storage only as engines run it (W4A16), and so is int4; fp32
+# falls to the vector units.
 FULL = {"tf32": 1.0, "bf16": 2.0, "fp16": 2.0, "fp8": 4.0, "int8": 4.0, "fp4": 8.0}
 RUNS = [
     (FULL, "bf16", "bf16"),
@@ -41,7 +42,7 @@ RUNS = [
     (FULL, "fp8_block", "fp8"),
     (FULL, "int4", "bf16"),
     (FULL, "fp32", "vector"),
-    ({"bf16": 2.0, "fp8": 4.0}, "nvfp4", "fp8"),
+    ({"bf16": 2.0, "fp8": 4.0}, "nvfp4", "bf16"),
     ({"bf16": 2.0}, "nvfp4", "bf16"),
     ({"bf16": 2.0}, "fp16", "bf16"),
     ({"fp16": 2.0}, "bf16", "fp16"),

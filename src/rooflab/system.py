@@ -49,7 +49,7 @@ _RUNS_AS: dict[str, tuple[Dtype, ...]] = {
     "fp16": ("fp16", "bf16"),
     "fp8": ("fp8", "bf16", "fp16"),
     "int8": ("int8", "bf16", "fp16"),
-    "fp4": ("fp4", "fp8", "bf16", "fp16"),
+    "fp4": ("fp4", "bf16", "fp16"),
     "int4": ("bf16", "fp16"),
 }
 _SAME_AS = {
@@ -93,8 +93,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The format a multiply really runs in: ``dtype`` itself, the next wider one there is, or ``vector``.
 
         bf16 and fp16 stand in for each other (tensor units run both at one rate); fp8 and int8 operands without
-        units of their own are widened to bf16; fp4 formats go to fp8, then bf16; int4 is storage only and runs
-        as bf16; fp32 runs on the vector units unless a matrix rate is given.
+        units of their own are widened to bf16, and so are fp4 formats (engines then keep only the weights in them:
+        W4A16); int4 is storage only and runs as bf16; fp32 runs on the vector units unless a matrix rate is given.
         """
         wanted = _SAME_AS.get(dtype, dtype)
         if wanted not in _RUNS_AS:

@@ -191,6 +191,7 @@ def answer_estimate(ask: EstimateAsk) -> EstimateReport:
     if not found.fits:
         notes.append("it does not fit: these figures ignore memory")
     mid, phases = found.mid, {"prefill": found.prefill, "decode": found.decode}
+    steps: dict[str, Any] = steps_of(setting, found, workload_of(ask, setting.model)[0]) if ask.detail else {}
     return EstimateReport(
         **header(ask, EstimateReport, notes),
         **head,
@@ -208,18 +209,23 @@ def answer_estimate(ask: EstimateAsk) -> EstimateReport:
         low=_figures(found.low),
         high=_figures(found.high),
         basis=basis_of(found.decode or found.prefill),
-        **(steps_of(setting, found, workload_of(ask, setting.model)[0]) if ask.detail else {}),
+        basis_shares={name: basis_shares(step) for name, step in phases.items() if step is not None},
+        **steps,
     )
+
+
+def basis_shares(step: StepTime) -> dict[str, float]:
+    """Share of a step's time by the basis of its operators' prices, largest first."""
+    shares: dict[str, float] = {}
+    for item in step.priced:
+        shares[item.basis] = shares.get(item.basis, 0.0) + item.time
+    ordered = sorted(shares.items(), key=lambda pair: -pair[1])
+    return {name: time / step.time if step.time else 0.0 for name, time in ordered}
 
 
 def basis_of(step: StepTime | None) -> str:
     """Basis of a total: that of the operators with the largest share of its time."""
-    if step is None:
-        return "roofline"
-    shares: dict[str, float] = {}
-    for item in step.priced:
-        shares[item.basis] = shares.get(item.basis, 0.0) + item.time
-    return max(shares, key=lambda name: shares[name])
+    return "roofline" if step is None else next(iter(basis_shares(step)), "roofline")
 
 
 def _money_notes(setting: Setting) -> list[str]:

@@ -342,6 +342,9 @@ class EstimateReport(_Report, frozen=True, kw_only=True, tag="estimate"):
     low: FiguresReport | None = None
     high: FiguresReport | None = None
     basis: str = "roofline"
+    """roofline, fitted, measured or assumed: that of the largest share of the decode step's time."""
+    basis_shares: dict[str, dict[str, Ratio]] | None = None
+    """Share of the time by basis: prefill and decode."""
     loop: LoopReport | None = None
     """With `concurrency`."""
     prefill_step: StepDetail | None = None

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rooflab import loaded
-from rooflab.api.answers import FiguresReport, basis_of, memory_report, scene_of
+from rooflab.api.answers import FiguresReport, basis_of, basis_shares, memory_report, scene_of
 from rooflab.api.asks import EstimateAsk, LoopReport
 from rooflab.api.resolve import Setting, workload_of
 from rooflab.estimate import MILLION, Estimate, Figures, Workload, cost_per_million, energy_per_token
@@ -54,7 +54,7 @@ def loop_fields(ask: EstimateAsk, setting: Setting, one: Estimate) -> tuple[dict
     fields.update(_shares(one), **_money(setting, work, mid, ask))
     low, high = _bounds(ends["low"].figures, ends["high"].figures)
     fields.update(low=low, high=high, basis=basis_of(one.decode or one.prefill))
-    fields["tokens_per_second_per_user"] = 1.0 / mid.figures.tpot
+    fields["tokens_per_second_per_user"] = 1.0 / float(mid.figures.tpot or 1.0)
     fields["loop"] = LoopReport(
         concurrency=int(ask.concurrency or 1),
         engine=made.name,
@@ -99,6 +99,7 @@ def _shares(one: Estimate) -> dict[str, Any]:
     return {
         "bound": {name: next(iter(step.share("bound"))) for name, step in phases.items() if step is not None},
         "shares": {name: step.share("part") for name, step in phases.items() if step is not None},
+        "basis_shares": {name: basis_shares(step) for name, step in phases.items() if step is not None},
     }
 
 

@@ -38,7 +38,7 @@ ENCODER_DECODERS = (
     " bart bigbird_pegasus blenderbot blenderbot-small florence2 fsmt led longt5 m2m_100 marian mbart moonshine mt5 mvp nllb-moe "
     "pegasus plbart prophetnet seamless_m4t seamless_m4t_v2 speech_to_text switch_transformers t5 t5gemma umt5 whisper "
 )
-LARGEST = 10**15
+LARGEST = 10**15  # count
 """Parameters above which a config is taken for damaged."""
 
 

@@ -19,7 +19,7 @@ AROUND = frozenset(
 )  # fmt: skip
 """Multimodal model types whose projector is known, too."""
 CLIP_L_336 = {
-    "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "image_size": 336, "patch_size": 14,
+    "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "image_size": 336, "patch_size": 14,  # count
 }  # fmt: skip
 """openai/clip-vit-large-patch14-336, which first-generation LLaVA names instead of describing."""
 
@@ -53,7 +53,7 @@ def _named_tower(outer: Keys, model: Model) -> int | None:
     if "clip-vit-large-patch14-336" not in name:
         outer.note(f"vision tower {name[:60]!r}: not counted, the config only names it")
         return None
-    projector = linear(1024, model.hidden) + linear(model.hidden, model.hidden)
+    projector = linear(1024, model.hidden) + linear(model.hidden, model.hidden)  # count
     return _clip_tower(Keys(dict(CLIP_L_336))) + projector
 
 

@@ -110,9 +110,10 @@ def _overall(report: dict[str, Any]) -> dict[str, Any]:
         }
     rows = report["endtoend"]
     if rows:
-        overall["endtoend"] = {"n": sum(r["n"] for r in rows)}  # int
+        runs: dict[str, Any] = {"n": sum(r["n"] for r in rows)}  # int
+        overall["endtoend"] = runs
         for name in ("tpot", "ttft", "throughput"):
-            overall["endtoend"][name] = {
+            runs[name] = {
                 "median": _weighted([(r[name]["median"], r["n"]) for r in rows]),
                 "coverage": _weighted([(r[name]["coverage"], r["n"]) for r in rows]),
             }

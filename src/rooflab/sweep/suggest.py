@@ -166,7 +166,7 @@ def _checked(
         raise InputError(f"goal: {shown(goal)} is not one of {', '.join(GOALS)}")
 
 
-MOST = 1024
+MOST = 1024  # count
 """Devices of a machine that are looked at; larger machines are fleets of replicas, which `plan` sizes."""
 
 
