@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One command on a bare machine; standard library only.
 
-python3 run.py            install into .venv beside this file, then show an example estimate
+python3 run.py            install into .venv beside this file, show an example estimate and open the page
 python3 run.py test …     install the development pins too, then run every check (or pytest alone, on what follows)
 python3 run.py ARGS…      the same as `rooflab ARGS…`
 
@@ -21,6 +21,7 @@ SCRIPTS = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = SCRIPTS / ("python.exe" if os.name == "nt" else "python")
 LOCKS = {"run": ROOT / "requirements.lock", "test": ROOT / "requirements-dev.lock"}
 EXAMPLE = "rooflab estimate llama-3.1-8b --on h100-sxm --batch 32 --prompt 1024 --output 256"
+PAGE_FAILED = ROOT / "src/rooflab/web/.page-failed"
 CHECKS = {
     "ruff": ["-m", "ruff", "check", "--output-format=concise"],
     "pyright": ["-m", "pyright"],
@@ -38,8 +39,10 @@ def main(args):
     if args:
         return become("-m", "rooflab", *(args[1:] if args[0] == "rooflab" else args))
     code = call(PYTHON, "-m", "rooflab", *EXAMPLE.split()[1:])
-    print("\nThat was: " + EXAMPLE + "\nMore: python3 run.py --help")
-    return code
+    print("\nThat was: " + EXAMPLE + "\nMore: python3 run.py --help", flush=True)
+    if code or PAGE_FAILED.exists():
+        return code
+    return become("-m", "rooflab", "serve")
 
 
 def test(args):
@@ -72,9 +75,8 @@ def install(kind):
     pip_install(pip, "--no-build-isolation", "--no-deps", "-e", ROOT)
     for stamp, want in stamps.items():
         stamp.write_text(want)
-    failure = ROOT / "src/rooflab/web/.page-failed"
-    if failure.exists():
-        say(failure.read_text(errors="replace").strip() + "; everything but `rooflab serve` and `site` works")
+    if PAGE_FAILED.exists():
+        say(PAGE_FAILED.read_text(errors="replace").strip() + "; everything but `rooflab serve` and `site` works")
 
 
 def digest(lock):

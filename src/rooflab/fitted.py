@@ -27,6 +27,8 @@ from rooflab.work import FORMATS, Layout, Op
 Number = Any
 FOLDER = Path(__file__).parent / "catalog" / "fits"
 BACKENDS = ("vllm", "sglang", "trtllm")
+STOCK = "torch"
+"""PyTorch's own kernels, as `rooflab measure` times them: they stand in where no engine's were measured."""
 PEAK = Rates(compute=1.0, memory=1.0, link=1.0, launch_time=0.0, pass_time=0.0, tiles=False)
 _WHOLE = 1.0
 CYCLES = frozenset({"launch", "fill", "wave", "split", "step"})
@@ -169,7 +171,7 @@ class Fits:
 
         A kernel asked for by name is preferred to the engine's mixture on the same device.
         """
-        backends = (backend, *(b for b in (*BACKENDS, "any") if b != backend))
+        backends = (backend, *(b for b in (*BACKENDS, STOCK, "any") if b != backend))
         for shelf in self.shelves:
             for wanted in dict.fromkeys((kernel, "")):
                 table = {(fit.family, fit.dtype, fit.backend): fit for fit in shelf.fits if fit.kernel == wanted}

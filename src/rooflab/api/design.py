@@ -275,8 +275,8 @@ def _suggested(one: Any) -> SuggestedReport:
 
 
 def _served(source: Source, model: Model) -> str:
-    """What an engine is told to serve: the name that was given, else the model's own."""
-    name = source if isinstance(source, str) else model.name
+    """What an engine is told to serve: a catalog name as its hub id, another name as given, else the model's own."""
+    name = catalog.hub_id(source) if isinstance(source, str) else model.name
     return name if re.fullmatch(r"[\w./:@+-]+", name) else "'" + name.replace("'", "'\\''") + "'"
 
 

@@ -107,6 +107,15 @@ def model_path(name: str) -> Path:
     return FOLDER / "models" / f"{stem}.json"
 
 
+def hub_id(name: str) -> str:
+    """The Hugging Face id of a model in the catalog; another name is returned as it is."""
+    stem = _resolve("models", name)
+    if stem is None:
+        return name
+    shelf = tomllib.loads((FOLDER / "models" / "index.toml").read_text(encoding="utf-8"))
+    return str(shelf[stem]["id"])
+
+
 def _with_devices(machine: System, count: int) -> System:
     if count <= machine.capacity or (machine.links and machine.links[-1].extensible):
         return machine.with_devices(count)

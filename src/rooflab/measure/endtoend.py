@@ -154,8 +154,8 @@ def _batch(line: int, row: dict[str, str]) -> Run:
         kind="batch",
         model=row["model"],
         system={"a100-80gb": "a100-sxm-80gb", "h100-80gb": "h100-sxm"}.get(row["hardware"], row["hardware"]),
-        backend="vllm",
-        version="batch",
+        backend=row.get("backend") or "vllm",
+        version=row.get("version") or "",
         tp=int(number(row, "tensor_parallel")),
         pp=1,
         attention_dp=1,
@@ -237,7 +237,9 @@ def backend_of(name: str) -> str:
 
 def engine_of(run: Run) -> loaded.Engine:
     """Constants for a run's engine and version; batches that start together ran on an older one."""
-    name = "batch" if run.kind == "batch" else backend_of(run.backend)
+    name = backend_of(run.backend)
+    if run.kind == "batch" and name == "vllm":
+        name = "batch"
     parts = [int(p) if p.isdigit() else 0 for p in run.version.lstrip("v").split(".")[:2]]
     if len(parts) == 2 and tuple(parts) <= SYNCHRONOUS_UNTIL.get(name, (-1, 0)):
         name = f"{name}-sync"

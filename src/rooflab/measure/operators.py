@@ -463,6 +463,7 @@ def _linear_layers(rows: Frame, _formats: list[str]) -> Rows:
         }
         passes = {
             "add": 3.0 * width,
+            "copy": 2.0 * width,
             "mlp_act": 3.0 * inner / tp,
             "attn_rope": 2.0 * (h + kv) * head / tp,
             "input_layernorm": 2.0 * width,

@@ -319,7 +319,7 @@ def _report(
                 "family": name,
                 "planned": one["planned"],
                 "measured": one["measured"],
-                "spread": spread(one["spreads"]).median if any(one["spreads"]) and min(one["spreads"]) > 0 else 0.0,
+                "spread": sorted(one["spreads"])[len(one["spreads"]) // 2] if one["spreads"] else 0.0,
                 "flop_rate": max(one["rates"], default=0.0),
                 "bandwidth": max(one["moved"], default=0.0),
             }

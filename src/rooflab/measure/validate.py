@@ -11,7 +11,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from rooflab.measure import endtoend, serving
+from rooflab.measure import endtoend, serving, tables
 from rooflab.units import InputError
 
 DATA = Path(__file__).resolve().parents[3] / "data"
@@ -27,10 +27,10 @@ def tables_in(path: str | Path) -> tuple[list[Path], list[Path]]:
     if not where.exists():
         raise InputError(f"data: there is no file or folder '{where}'; give the folder that holds the measured tables")
     files = sorted(p for p in where.rglob("*") if p.is_file()) if where.is_dir() else [where]
-    kernels = [p for p in files if p.suffix == ".parquet"]
+    kernels = [p for p in files if p.suffix in (".parquet", ".jsonl")]
     texts = [p for p in files if p.suffix == ".csv"]
     if not kernels and not texts:
-        raise InputError(f"data: '{where}' holds no .parquet or .csv table")
+        raise InputError(f"data: '{where}' holds no .parquet, .csv or .jsonl table")
     return kernels, texts
 
 
@@ -56,12 +56,12 @@ def run(path: str | Path | None = None, configs: str | Path | None = None, price
         found = compare.operators_errors(file, prices=prices)
         report["operators"] += found["operators"]
         report["skipped"] += found["skipped"]
-    _text_tables(texts, configs, report)
+    _text_tables(texts, configs, report, prices)
     report["overall"] = _overall(report)
     return report
 
 
-def _text_tables(texts: list[Path], configs: str | Path | None, report: dict[str, Any]) -> None:
+def _text_tables(texts: list[Path], configs: str | Path | None, report: dict[str, Any], prices: str) -> None:
     """Engine runs, serving runs and kernels in text form."""
     runs: list[dict[str, str]] = []
     requests: list[dict[str, str]] = []
@@ -71,10 +71,10 @@ def _text_tables(texts: list[Path], configs: str | Path | None, report: dict[str
             runs += serving.read(file)
         elif serving.is_requests(columns):
             requests += serving.read(file)
-        elif "latency_ms" in columns and "system" in columns:
+        elif tables.kind_of(columns) is not None:
             from rooflab.measure import compare
 
-            found = compare.operators_errors(file)
+            found = compare.operators_errors(file, prices=prices)
             report["operators"] += found["operators"]
             report["skipped"] += found["skipped"]
         else:
