@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rooflab import __version__, plan, sweep
+from rooflab import __version__, catalog, plan, sweep
 from rooflab.api.asks import Source, _Placed
 from rooflab.api.design_asks import (
     AxisReport,
