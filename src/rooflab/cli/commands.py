@@ -103,6 +103,11 @@ COMMANDS: dict[str, Command] = {
             'rooflab simulate llama-3.1-8b --on h100-sxm --find load --slo "ttft=500ms,tpot=20ms" --requests 200',
         ),
     ),
+    "measure": Command(
+        None,
+        "Time kernels and model steps on this machine's GPU, in tables that calibrate and validate read.",
+        ("rooflab measure --dry-run", "rooflab measure --dry-run --quick --model qwen2.5-0.5b --on t4"),
+    ),
     "validate": Command(
         None,
         "How far predictions are from measurements: kernels, engine runs, serving runs.",
@@ -201,7 +206,7 @@ def _measured() -> dict[str, Callable[..., None]]:
     """The commands around measurements."""
     from rooflab.cli import measured
 
-    return {"validate": measured.validate, "calibrate": measured.calibrate}
+    return {"validate": measured.validate, "calibrate": measured.calibrate, "measure": measured.measure}
 
 
 def _designs() -> dict[str, Callable[..., None]]:

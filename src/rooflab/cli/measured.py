@@ -1,14 +1,20 @@
-"""Commands around measurements: `validate` predicts measured rows, `calibrate` fits a device's parameters to them."""
+"""Commands around measurements: `measure` takes them, `calibrate` fits a device to them, `validate` predicts them."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rooflab.cli import streams
 from rooflab.units import InputError
+
+if TYPE_CHECKING:
+    from rooflab.measure.depths import Stack
+    from rooflab.measure.plan_of import Plan
+    from rooflab.measure.taking import Progress
 
 NEEDED = {"pandas": "data", "pyarrow": "data", "numpy": "data", "scipy": "calibrate"}
 """Package → the extra that brings it."""
@@ -91,3 +97,99 @@ def _calibrated(data: str, on: str, family: list[str] | None, out: str | None, w
         today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
         report["written"] = str(filing.write(report["device"], report, [Path(data).name], today, folder))
     return report
+
+
+def measure(
+    out: Annotated[
+        str, typer.Option(help="Folder for the tables; one that holds some goes on where it stopped.", metavar="DIR")
+    ] = "measured",
+    family: Annotated[
+        list[str] | None, typer.Option(help="Measure this family only. Again for more.", metavar="NAME")
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="Also time steps of this model, weights random: a config.json or a name. Again for more."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="An eighth of the cases, where time is short.")] = False,
+    on: Annotated[
+        str | None, typer.Option(help="The catalog's device this GPU is; else read from its name.", metavar="DEVICE")
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option(min=1, max=16, help="GPUs that exchange; else all there are.", metavar="N")
+    ] = None,
+    table: Annotated[str, typer.Option("--format", help="csv, parquet or jsonl.", metavar="FORMAT")] = "csv",
+    warm_cache: Annotated[
+        bool, typer.Option("--warm-cache", help="Use the same operands again and again, without fresh ones.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be run, and for how long.")] = False,
+    cpu: Annotated[bool, typer.Option("--cpu", hidden=True, help="For testing only: time the processor.")] = False,
+    json: Json = False,
+) -> None:
+    """Time kernels and model steps on this machine's GPU, in tables that `calibrate` and `validate` read."""
+    from rooflab.measure import plan_of, taking
+    from rooflab.show.measuring import measure_page, plan_page
+
+    if table not in taking.FORMATS:
+        raise InputError(f"format: {table!r} is not one of {', '.join(taking.FORMATS)}")
+    if dry_run:
+        target = _target(on, gpus)
+        planned = plan_of.plan(target, family, quick, _stacks(model, target.half))
+        return _show(plan_of.listed(planned, whole=json), plan_page, json)
+    device, target = _device(on, gpus, warm_cache, cpu)
+    stacks = _stacks(model, target.half)
+    planned = plan_of.plan(target, family, quick, stacks)
+    if stacks:
+        device.bring(stacks)
+    progress, stop = _progress(planned)
+    try:
+        report = taking.run(planned, device, out, table, stacks, progress)
+    finally:
+        stop()
+        device.close()
+    _show(report, measure_page, json)
+    if report["stopped"]:
+        raise typer.Exit(130 if report["interrupted"] else 1)
+
+
+def _target(on: str | None, gpus: int | None) -> Any:
+    """What a dry run plans for: the device named, else a T4, which a free notebook has."""
+    from rooflab import catalog
+    from rooflab.measure import plan_of
+
+    return plan_of.target_of(catalog.device(on or plan_of.EXAMPLE), gpus or 1)
+
+
+def _device(on: str | None, gpus: int | None, warm: bool, cpu: bool) -> tuple[Any, Any]:
+    """This machine's GPU, and what to plan for it."""
+    from rooflab import catalog
+    from rooflab.measure import plan_of
+    from rooflab.measure.bench.kernels import TorchDevice
+
+    named = catalog.device(on).name if on else None
+    device = TorchDevice(named, warm, cpu)
+    return device, plan_of.target_from(device.facts(), gpus)
+
+
+def _stacks(models: list[str] | None, half: str) -> list[Stack]:
+    """The models to be measured, at the depths they are measured at."""
+    from rooflab.measure.depths import named
+
+    return [named(text, half) for text in models or ()]
+
+
+def _progress(planned: Plan) -> tuple[Progress | None, Callable[[], None]]:
+    """(what to call with cases done, in all, and the family; what to call at the end): a bar where a person watches."""
+    if not sys.stderr.isatty():
+        return None, lambda: None
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("", total=len(planned.cases))
+    bar.start()
+
+    def show(done: int, total: int, family: str) -> None:
+        bar.update(task, completed=done, total=total, description=family.replace("_", " "))
+
+    return show, bar.stop

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import copy
 import math
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rooflab import hf
+from rooflab import catalog, hf
 from rooflab.model import Model
 from rooflab.units import InputError, shown
 
@@ -89,6 +90,22 @@ def stack(config: dict[str, Any], name: str, half: str) -> Stack:
         token_bytes=wide,
         max_context=deepest.max_context,
     )
+
+
+def named(text: str, half: str) -> Stack:
+    """A model by path to its config, or by its name in the catalog.
+
+    Raises InputError where there is none.
+    """
+    path = Path(text).expanduser()
+    if path.is_dir():
+        path = path / "config.json"
+    if path.is_file():
+        name = path.parent.name if path.name == "config.json" else path.stem
+    else:
+        path = catalog.model_path(text)
+        name = path.stem
+    return stack(hf.read_json(path), name, half)
 
 
 def cut(config: dict[str, Any], key: str, depth: int, half: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import msgspec
 from rooflab import catalog, hf, loaded
 from rooflab.estimate import Scene, Workload, estimate
 from rooflab.fits import feasible, layout_rules
-from rooflab.fitted import Fitted
+from rooflab.fitted import STOCK, Fitted
 from rooflab.model import Model
 from rooflab.profiles import profile
 from rooflab.system import System
@@ -219,12 +219,15 @@ def scene_of(run: Run, model: Model, launch_scale: float) -> Scene:
     holds, reasons = feasible(layout_rules(model, layout, system, used))
     if not holds:
         raise InputError(f"layout: {'; '.join(reasons)}")
-    pricer = Fitted(system, layout, used, backend_of(run.backend), launch_scale=launch_scale)
+    backend = backend_of(run.backend)
+    pricer = Fitted(system, layout, used, KERNELS.get(backend, backend), launch_scale=launch_scale)
     return Scene(
         model=model, precision=precision_of(run, model), layout=layout, system=system, profile=used, pricer=pricer
     )
 
 
+KERNELS = {"transformers": STOCK}
+"""Engines that run another's kernels."""
 SYNCHRONOUS_UNTIL = {"vllm": (0, 12)}
 """Newest version of an engine that schedules between iterations, as (major, minor)."""
 

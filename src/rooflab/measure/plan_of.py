@@ -27,13 +27,15 @@ FAMILIES: dict[str, str] = {
     "steps": "whole prefill and decode steps of a randomly initialised model",
 }
 """Families of cases, in the order they are run -> what they are."""
+EXAMPLE = "t4"
+"""What a dry run plans for unless told otherwise."""
 LONGEST = 1.0
 """Seconds one run of a case may take by its roofline."""
 ROOM = 0.7
 """Share of the memory a case may take."""
 SETUP = {"steps": 6.0, "collectives": 0.3}
 """Seconds of preparation a case; `OTHER_SETUP` for the rest."""
-OTHER_SETUP = 0.06
+OTHER_SETUP = 0.15
 SLACK = 1.6
 """How much longer than its roofline a case takes, for the guess."""
 LAUNCH = 10.0e-6
@@ -112,6 +114,44 @@ def target_of(device: Device, gpus: int = 1) -> Target:
         fp8="fp8" in device.flop_rate,
         gpus=gpus,
     )
+
+
+def target_from(facts: dict[str, Any], gpus: int | None = None) -> Target:
+    """What a machine that was found is planned for; one the catalog does not have gets the example's speed and its own memory."""
+    found = int(facts.get("gpus", 1))
+    if gpus is not None and gpus > found:
+        raise InputError(f"gpus: {gpus} are asked for, this machine has {found}")
+    try:
+        target = target_of(catalog.device(facts["system"]), gpus or found)
+    except InputError:
+        target = target_of(catalog.device(EXAMPLE), gpus or found)
+    return msgspec.structs.replace(
+        target,
+        system=facts["system"],
+        memory=facts.get("memory", target.memory),
+        half=facts["half"],
+        fp8=bool(facts.get("fp8", False)),
+    )
+
+
+def listed(planned: Plan, whole: bool = False) -> dict[str, Any]:
+    """What a plan would run, by family, with counts and a guess of the time; every case with `whole`."""
+    families: dict[str, list[Case]] = {}
+    for case in planned.cases:
+        families.setdefault(case.family, []).append(case)
+    report: dict[str, Any] = {
+        "system": planned.target.system,
+        "cases": len(planned.cases),
+        "seconds": planned.seconds(),
+        "families": [
+            {"family": name, "what": FAMILIES[name], "cases": len(cases), "seconds": planned.seconds(cases)}
+            for name, cases in families.items()
+        ],
+        "left_out": [{"reason": reason, "n": count} for reason, count in planned.left_out.items()],
+    }
+    if whole:
+        report["rows"] = [{"family": case.family, **case.columns} for case in planned.cases]
+    return report
 
 
 def floor(case: Case, target: Target) -> float:

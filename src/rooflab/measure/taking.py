@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from rooflab.measure.calibrate import system_of
 from rooflab.measure.depths import Stack
 from rooflab.measure.plan_of import BUDGET, Case, Plan
 from rooflab.units import InputError, shown
@@ -31,6 +32,7 @@ TABLES = {
     "steps": "endtoend/steps",
 }
 """Family -> its table, without the suffix."""
+INTERRUPTED = "stopped by the keyboard; the same command goes on from here"
 BROKEN = 20
 """Failures in a row after which the device is taken for broken."""
 
@@ -170,7 +172,7 @@ def run(
     try:
         stopped = _take(plan, device, journal, failed, progress)
     except KeyboardInterrupt:
-        stopped = "stopped by the keyboard; the same command goes on from here"
+        stopped = INTERRUPTED
     files = write(journal, where, form)
     return _report(plan, journal, where, files, already, failed, stopped, stacks)
 
@@ -311,6 +313,7 @@ def _report(
             one["moved"].append(case.traffic / median)
     return {
         "machine": journal.machines[-1],
+        "known": system_of(journal.machines[-1]["system"]) is not None,
         "out": str(where),
         "files": files,
         "resumed": already,
@@ -329,6 +332,7 @@ def _report(
         "failed": [{"reason": reason, "n": count} for reason, count in failed.items()],
         "left_out": [{"reason": reason, "n": count} for reason, count in plan.left_out.items()],
         "stopped": stopped,
+        "interrupted": stopped == INTERRUPTED,
     }
 
 

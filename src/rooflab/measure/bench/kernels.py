@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rooflab.measure.bench import package, torch_with_gpu
+from rooflab.measure.depths import Stack
 from rooflab.measure.plan_of import Case, repeats, system_name
 from rooflab.measure.taking import Taken, Unsupported
 
@@ -48,7 +49,7 @@ def driver_state(index: int = 0) -> dict[str, Any]:
 
 def read_state(text: str) -> dict[str, Any]:
     """The driver's line of figures; what it does not know is left out."""
-    values = dict(zip(_QUERY.split(","), (each.strip() for each in text.strip().split(",")), strict=False))
+    values: dict[str, str] = dict(zip(_QUERY.split(","), (each.strip() for each in text.split(",")), strict=False))
     found: dict[str, Any] = {}
     if values.get("driver_version"):
         found["driver"] = values["driver_version"]
@@ -222,6 +223,13 @@ class TorchDevice:
         if self.group is None:
             self.group = Group(ranks, self.cpu)
         return Taken(samples={"kernel": self.group.measure(case.columns, budget)}, graph=False, kernel="NCCL")
+
+    def bring(self, stacks: Sequence[Stack]) -> None:
+        """Prepare to time steps of models."""
+        from rooflab.measure.bench.models import Models
+
+        self.models = Models(stacks)
+        self.facts_known["transformers"] = self.models.version
 
     def close(self) -> None:
         """End the processes of a group."""
