@@ -206,6 +206,9 @@ def test_automatic_is_never_slower_than_a_named_algorithm(ranks, payload):
         ({"tp": 8, "cp": 8, "dp": 2, "cp_placement": "outer", "ffn_scope": "tp_cp_dp"}, "ffn", 128, 16),
         # Ranks that share one KV head: tp = 16 over 8 heads, two ranks a head, inside one cube.
         ({"tp": 16, "kv_shard": "split"}, "split", 2, 1),
+        # Experts are exchanged over everything a stage holds: 2 · 2 · 8 = 32 PEs, or 2 · 4 groups of cubes.
+        ({"tp": 2, "cp": 2, "attention_dp": 8, "ep": 16}, "ep", 16, 4),
+        ({"tp": 8, "cp": 2, "cp_placement": "outer", "attention_dp": 4, "ep": 4}, "ep", 4, 8),
         # Pipeline stages follow each other: tp = 8 and pp = 4 are 32 PEs.
         ({"tp": 8, "pp": 4}, "pp", 4, 4),
     ],

@@ -61,12 +61,13 @@ def test_replicas_multiply_throughput_and_nothing_else():
 
 def test_cost_and_energy_by_hand():
     """E-14: 2 USD an hour and 700 W a device, two devices: rent while a phase runs over the tokens it handles."""
-    found = ask(layout=Layout(tp=2), batch=4, prompt=50, output=10)
-    mid, rent = found.mid, 2 * 2.0 / 3600.0 * 1e6
-    assert found.cost["input"] == pytest.approx(rent * mid.ttft / (4 * 50), rel=1e-12)
-    assert found.cost["output"] == pytest.approx(rent * mid.tpot / 4, rel=1e-12)
-    assert found.cost["all"] == pytest.approx(rent * mid.e2e / (4 * 60), rel=1e-12)
-    assert found.energy == pytest.approx(2 * 700 * mid.e2e / (4 * 10), rel=1e-12)
+    for replicas in (1, 3):  # as many more devices as tokens
+        found = ask(layout=Layout(tp=2, dp=replicas), batch=4, prompt=50, output=10)
+        mid, rent = found.mid, 2 * 2.0 / 3600.0 * 1e6
+        assert found.cost["input"] == pytest.approx(rent * mid.ttft / (4 * 50), rel=1e-12)
+        assert found.cost["output"] == pytest.approx(rent * mid.tpot / 4, rel=1e-12)
+        assert found.cost["all"] == pytest.approx(rent * mid.e2e / (4 * 60), rel=1e-12)
+        assert found.energy == pytest.approx(2 * 700 * mid.e2e / (4 * 10), rel=1e-12)
 
 
 def test_what_is_not_known_is_not_shown():

@@ -239,6 +239,9 @@ def test_workspace_of_the_sharded_model():
     # Decode: one token each. Prefill of 100 tokens over two ranks: 50 rows, and 2 × (2·50·2·16·2 bytes) in flight.
     assert memory(TINY, used, layout, batch=3, phase="decode").workspace == 2 * 3 * width
     assert memory(TINY, used, layout, prompt=100, context=100).workspace == 2 * 50 * width + 2 * (2 * 50 * 2 * 16 * 2)
+    # A layer's buffer is the same on every stage of a pipeline.
+    piped = memory(TINY, used, msgspec.structs.replace(layout, pp=2), prompt=100, context=100)
+    assert piped.workspace == 2 * 50 * width + 2 * (2 * 50 * 2 * 16 * 2)
     long = memory(TINY, used, Layout(), prompt=10**6, context=10**6).workspace
     assert long == 2 * 4096 * (2 * 64 + 16 * 16 + 2 * 160)
 

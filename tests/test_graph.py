@@ -213,6 +213,48 @@ def test_two_all_reduces_a_layer():
     assert alone == []
 
 
+@pytest.mark.parametrize(
+    ("step", "layout", "expected"),
+    [
+        # Three sequences, 4 heads and 2 KV heads of 16 a rank: vectors of 64, fp32 partial outputs of 16 + 2.
+        (
+            DECODE,
+            {"tp": 2, "cp": 2, "pp": 2},
+            {
+                "all_reduce_embedding": ("all_reduce", 1, 2, 3 * 64 * 2),
+                "merge_attention": ("all_reduce", 2, 2, 4 * 3 * 4 * 18),
+                "all_reduce_attention": ("all_reduce", 2, 2, 3 * 64 * 2),
+                "all_reduce_ffn": ("all_reduce", 2, 2, 3 * 64 * 2),
+                "pipeline_send": ("send", 1, 2, 3 * 64 * 2),
+                "gather_logits": ("all_gather", 1, 2, 3 * 1000 * 2),
+            },
+        ),
+        # ⌈5/2⌉ tokens of three prompts a rank; keys and values of 2·2·16 travel.
+        (
+            PREFILL,
+            {"tp": 2, "cp": 2, "pp": 2, "ffn_scope": "tp_cp"},
+            {
+                "all_reduce_embedding": ("all_reduce", 1, 2, 9 * 64 * 2),
+                "ring": ("ring", 2, 2, 9 * 64 * 2),
+                "all_reduce_attention": ("all_reduce", 2, 2, 9 * 64 * 2),
+                "all_reduce_ffn": ("all_reduce", 2, 4, 18 * 64 * 2),
+                "pipeline_send": ("send", 1, 2, 9 * 64 * 2),
+                "gather_logits": ("all_gather", 1, 2, 3 * 1000 * 2),
+            },
+        ),
+        # Queries travel with running outputs and their maximum and sum: 4 heads of 16·2 + 16·4 + 8 bytes.
+        (PREFILL, {"tp": 2, "cp": 2, "ring": "qoml"}, {"ring": ("ring", 2, 2, 9 * 4 * 104)}),
+        # Two ranks a KV head add fp32 scores of its two query heads: 4·30·2.
+        (DECODE, {"tp": 8, "kv_shard": "split"}, {"all_reduce_scores_decode": ("all_reduce", 2, 2, 4 * 30 * 2)}),
+    ],
+)
+def test_every_exchange_of_a_step(step, layout, expected):
+    """A-021, D-067, D-070, D-072: what is exchanged, how often, by how many ranks, and its payload."""
+    ops = [op for op in operators(TINY, step, Layout(**layout)) if op.collective]
+    found = {op.name: (op.collective, op.count, op.peers, op.message_bytes) for op in ops}
+    assert {name: found.get(name) for name in (found if len(expected) > 1 else expected)} == expected
+
+
 def test_parallel_blocks_add_their_outputs_first():
     """A-021: attention and feed-forward that read the same input share one all-reduce and one norm."""
     ops = operators(KINDS["parallel"], PREFILL, Layout(tp=2), outside=False)
@@ -378,6 +420,11 @@ def test_sparse_attention_scores_everything_and_reads_its_selection():
     assert indexed["index_projection"].weight_bytes == 26 * 64 * 2
     attention = indexed["attention_decode"]
     assert (attention.flop, attention.kv_bytes) == (2 * 3 * 6 * 4 * (40 + 32), 3 * 6 * 40 * 2)
+    # A prompt of five: all 15 causal pairs are scored by two heads of 8, over five keys; queries are read.
+    prompt = attention_of(msgspec.structs.replace(LATENT, indexer=INDEXER), PREFILL)["index_score_prefill"]
+    assert (prompt.flop, prompt.kv_bytes, prompt.activation_bytes) == (2 * 45 * 16, 3 * 5 * 8 * 2, 15 * 16 * 2)
+    half = attention_of(msgspec.structs.replace(COMPRESSED, indexer=INDEXER), PREFILL)["index_score_prefill"]
+    assert (half.flop, half.kv_bytes, half.activation_bytes) == (45 * 16, 3 * 2.5 * 8 * 2, 15 * 16 * 2)
     reused = msgspec.structs.replace(INDEXER, owns_keys=False)
     again = attention_of(msgspec.structs.replace(LATENT, indexer=reused))
     assert {name for name in again if name.startswith("index")} == set()
