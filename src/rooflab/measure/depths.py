@@ -48,11 +48,13 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name}-{depth}-layers"
 
     def whole(self, times: dict[int, float]) -> dict[str, float]:
-        """{"per_layer", "outside", "whole"} seconds from those at the depths measured."""
+        """{"per_layer", "outside", "whole"} seconds from those at the depths measured; {} where the deeper was no slower."""
         shallow = self.depths[0]
         if len(self.depths) == 1:
             return {"whole": times[shallow]}
         each = (times[self.depths[1]] - times[shallow]) / self.pattern
+        if each <= 0.0:
+            return {}
         return {
             "per_layer": each,
             "outside": times[shallow] - shallow * each,
@@ -70,11 +72,7 @@ def stack(config: dict[str, Any], name: str, half: str) -> Stack:
     if key is None:
         raise InputError(f"model: {shown(name)} does not say how many layers it has ({', '.join(_COUNTS)})")
     layers = plain[key]
-    lead, period = _lead(plain), _period(plain, layers)
-    period *= math.ceil(LEAST_APART / period)
-    depths = (lead + period, lead + 2 * period)
-    if depths[1] >= layers or not _adds_up(plain, key, layers, depths, period):
-        depths, period = (layers,), layers
+    depths, period = _depths(plain, key, layers)
     configs = {depth: cut(plain, key, depth, half) for depth in depths}
     models = {depth: hf.read(each, name) for depth, each in configs.items()}
     deepest = models[depths[-1]]
@@ -106,6 +104,17 @@ def named(text: str, half: str) -> Stack:
         path = catalog.model_path(text)
         name = path.stem
     return stack(hf.read_json(path), name, half)
+
+
+def _depths(config: dict[str, Any], key: str, layers: int) -> tuple[tuple[int, ...], int]:
+    """(depths, layers between them): two that give the whole, layers of an unfinished pattern before them; else all."""
+    lead, period = _lead(config), _period(config, layers)
+    period *= math.ceil(LEAST_APART / period)
+    for before in dict.fromkeys((lead, lead + (layers - lead) % period)):
+        depths = (before + period, before + 2 * period)
+        if depths[1] < layers and _adds_up(config, key, layers, depths, period):
+            return depths, period
+    return (layers,), layers
 
 
 def cut(config: dict[str, Any], key: str, depth: int, half: str) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def _steps(rows: list[dict[str, Any]]) -> Table:
             shown(each["per_layer"], "s") if "per_layer" in each else "–",
             shown(each["outside"], "s") if "outside" in each else "–",
             f"{each['layers']:,}",
-            shown(each["whole"], "s"),
+            shown(each["whole"], "s") if "whole" in each else "unclear: the deeper was no slower",
         )
         for each in rows
     ]

@@ -66,7 +66,9 @@ class Group:
 def serve(rank: int, ranks: int, port: int, cpu: bool, asked: Any, answers: Any) -> None:
     """One rank: run every case that comes, rank 0 answers."""
     import signal
+    import warnings
 
+    warnings.simplefilter("ignore", FutureWarning)  # of names that newer versions replace
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to end
     torch, distributed = package("torch"), package("torch.distributed")
     place = "cpu" if cpu else f"cuda:{rank}"

@@ -25,6 +25,11 @@ WARM_UP = 3
 WAKE = 0.05
 """Seconds of work before timing, so that clocks have risen."""
 HALF = {"float16": "float16", "bfloat16": "bfloat16"}
+PROCESSOR = {
+    "device_name": "cpu", "gpus": 2, "half": "bfloat16", "memory": 2.0e9, "rate": 2.0e10, "memory_bandwidth": 1.0e10,
+    "longest": 5.0e-2,
+}  # fmt: skip
+"""What a processor is planned for: cases so small that a test is over soon."""
 _QUERY = "driver_version,clocks.sm,clocks.mem,clocks.max.sm,temperature.gpu,power.draw,power.limit"
 _NUMBERS = {
     "clocks.sm": ("clock", 1.0e6),
@@ -157,7 +162,7 @@ class TorchDevice:
         found: dict[str, Any] = {"backend": "torch", "version": torch.__version__, "python": platform.python_version()}
         found["cache"] = "warm" if self.warm else "cold"
         if self.cpu:
-            return {**found, "system": system or "cpu-test", "device_name": "cpu", "gpus": 2, "half": "bfloat16"}
+            return {**found, "system": system or "cpu-test", **PROCESSOR}
         about = torch.cuda.get_device_properties(0)
         found |= {"device_name": about.name, "memory": float(about.total_memory), "gpus": torch.cuda.device_count()}
         found |= {"system": system or system_name(about.name, float(about.total_memory))}

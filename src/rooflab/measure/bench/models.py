@@ -6,6 +6,7 @@ launched kernel by kernel and the row says so.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from rooflab.measure.depths import Stack
 from rooflab.measure.plan_of import Case
 from rooflab.measure.taking import Taken, Unsupported
 
+LENGTH = "cumulative_length"
+"""Part of the names under which layers of newer caches count their entries."""
 PIECE = 4096
 """Tokens of all sequences that fill the cache at once."""
 
@@ -84,23 +87,27 @@ class Models:
             self._call(model, piece, cache, places)
         last = tokens[:, -1:].clone()
         place = torch.tensor([prompt], device=tokens.device)
-        lengths = [layer.cumulative_length for layer in getattr(cache, "layers", ()) if hasattr(layer, "cumulative_length")]
-        held = [each.clone() if hasattr(each, "clone") else each for each in lengths]
+        held = [
+            (layer, name, value.clone() if hasattr(value, "clone") else value)
+            for layer in getattr(cache, "layers", ())
+            for name, value in vars(layer).items()
+            if LENGTH in name and value is not None
+        ]
 
         def step() -> Any:
-            layers = [layer for layer in getattr(cache, "layers", ()) if hasattr(layer, "cumulative_length")]
-            for layer, length in zip(layers, held, strict=True):
-                if hasattr(length, "clone"):
-                    layer.cumulative_length.copy_(length)
+            for layer, name, value in held:
+                if hasattr(value, "clone"):
+                    getattr(layer, name).copy_(value)
                 else:
-                    layer.cumulative_length = length
+                    setattr(layer, name, value)
             return self._call(model, last, cache, place)
 
         return step
 
     def _call(self, model: Any, tokens: Any, cache: Any, places: Any) -> Any:
-        more = {"cache_position": places, "position_ids": places.unsqueeze(0).expand(tokens.shape[0], -1)}
-        return model(input_ids=tokens, past_key_values=cache, use_cache=True, logits_to_keep=1, **more)
+        name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
+        more = {name: cache, "cache_position": places, "position_ids": places.unsqueeze(0).expand(tokens.shape[0], -1)}
+        return model(input_ids=tokens, use_cache=True, logits_to_keep=1, **more)
 
     def cache(self, model: Any, length: int, batch: int, place: Any) -> Any:
         """A cache of fixed size; its arguments differ between versions of transformers."""
