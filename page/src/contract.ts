@@ -462,6 +462,7 @@ export interface EstimateReport {
   low?: FiguresReport | null;
   high?: FiguresReport | null;
   basis?: string;
+  basis_shares?: Record<string, Record<string, number>> | null;
   loop?: LoopReport | null;
   prefill_step?: StepDetail | null;
   decode_step?: StepDetail | null;

@@ -295,7 +295,7 @@ class Fitted:
 
     def _choose(self, family: str, op: Op) -> tuple[Chosen | None, Machine | None]:
         device, group = self.system.device, getattr(self.fits, "group", None)
-        if group is not None and group.plain:
+        if group is not None and group.plain and not getattr(self.fits, "shelves", ()):
             return None, None
         runs_as = device.runs_as(op.dtype) if op.dtype != "vector" else "vector"
         dtypes = dtype_keys(family, op, runs_as, self.backend)
