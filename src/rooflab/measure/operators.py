@@ -56,7 +56,8 @@ def batches(table: Table) -> tuple[list[Batch], dict[str, int]]:
     reader = _READERS[table.kind.name]
     if "kernel_source" not in frame:
         frame = frame.assign(kernel_source="")
-    frame = frame.assign(kernel_source=frame["kernel_source"].fillna("").astype(str))
+    source = frame["kernel_source"].astype(object)
+    frame = frame.assign(kernel_source=source.where(source.notna(), "").astype(str))
     keys = ["system", "backend", "kernel_source", *table.kind.dtype]
     for values, rows in frame.groupby(keys, sort=True, dropna=False):
         formats = [DTYPES.get(str(v)) for v in values[3:]]
