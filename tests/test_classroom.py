@@ -120,6 +120,15 @@ def test_prefill_by_hand():
     assert ask(batch=2, prompt=100, output=1).mid.ttft == pytest.approx(by_hand + 1e-4, rel=1e-12)
 
 
+def test_a_cached_prefix_by_hand():
+    """B-033, B-036: 100 new tokens after 50 cached ones see 100·50 + 100·101/2 pairs and move 150 entries."""
+    step = Step(prefill_sequences=2, prefill_tokens=100, prefill_context=50)
+    linear, attention = operators(LAB, step, counting="published")
+    assert linear.flop == 2 * PARAMS * 200
+    assert attention.flop == 4 * LAYERS * 2 * (5000 + 5050) * WIDTH
+    assert attention.kv_bytes == 2 * 150 * 131072
+
+
 def test_decode_by_hand():
     """B-034, B-036: at a context of c a step moves c entries a request: 4·L·B·c·width FLOP, B·c·131,072 bytes of cache."""
     linear, attention = operators(LAB, Step(decode_sequences=3, decode_context=500), counting="published")

@@ -110,6 +110,21 @@ def test_pricers_of_ones_own_replace_the_roofline():
     assert {item.basis for item in found.prefill.priced} == {"measured"}
 
 
+def test_a_pricer_may_bring_its_own_band():
+    """E-22: every operator from half of its second to twice: so are the times, and the throughputs the other way round."""
+
+    class Second:
+        def cost(self, op):
+            return Cost(1.0, 0.0, 0.0, 0.0, "fitted", 0.5, 2.0)
+
+    found = ask(pricer=Second(), prompt=50, output=3)
+    for figure in ("ttft", "tpot", "e2e"):
+        mid = getattr(found.mid, figure)
+        assert getattr(found.low, figure) == pytest.approx(mid / 2)
+        assert getattr(found.high, figure) == pytest.approx(mid * 2)
+    assert found.high.output_throughput == pytest.approx(found.mid.output_throughput * 2)
+
+
 # ------------------------------------------------------------------------------------------------------------ pipelines
 
 

@@ -206,6 +206,9 @@ def test_caches_of_other_mixers():
     assert memory(latent, batch=3).kv == memory(latent, batch=3, layout=Layout(tp=4)).kv == 4800
     indexed = model(layers(2, msgspec.structs.replace(LATENT, indexer=INDEXER), DENSE))
     assert memory(indexed, batch=3).kv == 4800 + 2 * 3 * 10 * 8 * 2
+    # in fp8 an index key carries one fp32 scale for every 128 elements, a latent none
+    narrow = memory(indexed, batch=3, precision=Precision(kv="fp8")).kv
+    assert narrow == 2 * 3 * 10 * (40 + 8 * (1 + 4 / 128))
     # one layer of two sees 8 of 10 tokens: 3·(8 + 10)·128·2
     assert memory(KINDS["windowed"], batch=3).kv == 3 * 18 * 128 * 2
     recurrent = memory(KINDS["recurrent"], batch=3, context=10)

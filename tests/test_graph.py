@@ -293,6 +293,10 @@ def test_a_tied_head_is_the_token_table():
     for what, resident in ((tied, 0), (untied, 1000 * 64 * 2)):
         head = by_name(operators(what, DECODE))["lm_head"]
         assert (head.weight_bytes, head.resident_bytes) == (1000 * 64 * 2, resident)
+    formats = Precision(embedding="fp8", head="fp32")
+    for what, size in ((tied, 1), (untied, 4)):  # in the format of the table, or in its own
+        head = by_name(operators(what, DECODE, precision=formats))["lm_head"]
+        assert head.weight_bytes == 1000 * 64 * size
     assert by_name(operators(tied, DECODE, Layout(pp=2)))["lm_head"].resident_bytes == 1000 * 64 * 2
     array = by_name(operators(tied, DECODE, Layout(pp=np.array([1, 2]))))["lm_head"]
     assert list(array.resident_bytes) == [0, 1000 * 64 * 2]
@@ -514,6 +518,7 @@ def test_experts_keep_all_weights_and_read_those_touched():
     assert op.resident_bytes == 8 * 96 * 64 * 2
     assert op.weight_bytes == 4.625 * 96 * 64 * 2
     assert (op.groups, op.m) == (4.625, 6 / 4.625)
+    assert {r.formula for r in op.why if r.quantity == "distinct_experts"} == {f.distinct_experts}
 
 
 @pytest.mark.parametrize(
