@@ -4,6 +4,7 @@ Nothing here needs a GPU. What measures is a pretended device with known times; 
 where it is installed.
 """
 
+import contextlib
 import json
 import shlex
 import sys
@@ -423,6 +424,88 @@ def test_the_notebook_is_one_and_its_commands_parse():
         known[name].make_context(name, list(words))
     order = [words[0] for words in commands if "--dry-run" not in words]
     assert order == ["measure", "validate", "calibrate", "validate", "estimate"]
+
+
+# ---------------------------------------------------------------------------------------------- a pretended GPU
+
+
+class Gpu:
+    """What the clock needs of PyTorch: time passes as calls run, a captured graph runs them again without a launch."""
+
+    LAUNCH = 7e-6
+
+    def __init__(self, capture=True):
+        gpu = self
+        self.now, self.capturing, self.capture = 0.0, None, capture
+
+        class Event:
+            def __init__(self, enable_timing):
+                assert enable_timing
+
+            def record(self):
+                self.at = gpu.now
+
+            def synchronize(self):
+                pass
+
+            def elapsed_time(self, end):
+                return (end.at - self.at) * 1000
+
+        class Graph:
+            def replay(self):
+                gpu.now += sum(self.work)
+
+        class Capture:
+            def __init__(self, graph):
+                self.graph = graph
+
+            def __enter__(self):
+                gpu.capturing = []
+
+            def __exit__(self, kind, *_):
+                self.graph.work, gpu.capturing = gpu.capturing, None
+
+        stream = types.SimpleNamespace(wait_stream=lambda other: None)
+        self.cuda = types.SimpleNamespace(
+            Event=Event, CUDAGraph=Graph, graph=Capture, synchronize=lambda: None, Stream=lambda: stream,
+            current_stream=lambda: stream, stream=lambda _: contextlib.nullcontext(), OutOfMemoryError=NoRoom,
+        )  # fmt: skip
+
+    def kernel(self, seconds):
+        def call():
+            if self.capturing is None:
+                self.now += seconds + self.LAUNCH
+            elif self.capture is True:
+                self.capturing.append(seconds)
+            else:
+                raise self.capture
+
+        return call
+
+
+class NoRoom(RuntimeError):
+    pass
+
+
+def clocked(capture, *seconds):
+    from rooflab.measure.bench.kernels import Clock
+
+    gpu = Gpu(capture)
+    return Clock(gpu).samples([gpu.kernel(each) for each in seconds], 0.02)
+
+
+def test_graphs_time_the_device_alone(monkeypatch):
+    """Runs in a graph cost no launch; copies of operands are used in turn, so a sample is their mean."""
+    monkeypatch.setattr("rooflab.measure.bench.kernels.WAKE", 0.001)
+    samples, graph = clocked(True, 3e-6)
+    assert (graph, samples) == (True, [pytest.approx(3e-6)] * len(samples))
+    assert 10 <= len(samples) <= 100
+    samples, graph = clocked(True, 2e-6, 4e-6, 6e-6)
+    assert (graph, samples) == (True, [pytest.approx(4e-6)] * len(samples))
+    samples, graph = clocked(RuntimeError("not while capturing"), 3e-6)
+    assert (graph, samples) == (False, [pytest.approx(3e-6 + Gpu.LAUNCH)] * len(samples))
+    with pytest.raises(NoRoom):
+        clocked(NoRoom("out of memory"), 3e-6)
 
 
 # ------------------------------------------------------------------------------------------------- with PyTorch

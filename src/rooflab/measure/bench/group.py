@@ -22,7 +22,7 @@ class Group:
     def __init__(self, ranks: int, cpu: bool = False):
         import socket
 
-        self.ranks = ranks
+        self.ranks, self.broken = ranks, ""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -40,6 +40,8 @@ class Group:
         """Seconds of one exchange, many times, as the slowest rank sees it."""
         import queue
 
+        if self.broken:
+            raise Unsupported(self.broken)
         for asked in self.asked:
             asked.put((columns["op_name"], int(columns["message_bytes"]), budget))
         until = time.monotonic() + PATIENCE
@@ -50,8 +52,10 @@ class Group:
                     raise Unsupported(answer)
                 return answer
             if not all(process.is_alive() for process in self.processes):
-                raise Unsupported("a rank of the group ended")
-        raise Unsupported(f"the group did not answer within {PATIENCE:.0f} s")
+                self.broken = "a rank of the group ended"
+                raise Unsupported(self.broken)
+        self.broken = f"the group did not answer within {PATIENCE:.0f} s"
+        raise Unsupported(self.broken)
 
     def close(self) -> None:
         """End the ranks."""

@@ -42,9 +42,9 @@ _NUMBERS = {
 """What the driver's tool reports -> what it is kept as, in SI units (°C for temperature)."""
 
 
-def driver_state(index: int = 0) -> dict[str, Any]:
+def driver_state(which: str = "0") -> dict[str, Any]:
     """Driver, clocks, temperature and power as the driver's own tool reports them; empty where it cannot be asked."""
-    command = ["nvidia-smi", f"--id={index}", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
+    command = ["nvidia-smi", f"--id={which}", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -147,6 +147,7 @@ class TorchDevice:
         self.cpu, self.warm = cpu, warm
         self.place = "cpu" if cpu else "cuda"
         self.clock: Any = HostClock() if cpu else Clock(self.torch)
+        self.which = "0"
         self.models: Any = None
         self.group: Any = None
         self.facts_known = self._facts(system)
@@ -170,7 +171,8 @@ class TorchDevice:
         major, minor = torch.cuda.get_device_capability(0)
         found |= {"capability": f"{major}.{minor}", "half": "bfloat16" if major >= 8 else "float16"}
         found |= {"fp8": (major, minor) >= (8, 9), "cuda": torch.version.cuda or "", "nccl": self._nccl()}
-        return {**found, **driver_state()}
+        self.which = f"GPU-{about.uuid}" if hasattr(about, "uuid") else "0"
+        return {**found, **driver_state(self.which)}
 
     def _nccl(self) -> str:
         try:
@@ -180,7 +182,7 @@ class TorchDevice:
 
     def state(self) -> dict[str, Any]:
         """Clocks and power now."""
-        found = {} if self.cpu else driver_state()
+        found = {} if self.cpu else driver_state(self.which)
         return {name: found[name] for name in ("clock", "memory_clock", "temperature", "power") if name in found}
 
     def measure(self, case: Case, budget: float) -> Taken:
@@ -261,7 +263,10 @@ class TorchDevice:
         one = torch.ones((), device=self.place)
 
         def product() -> Any:
-            return torch._scaled_mm(x.to(eight), w.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+            eighths = x.to(eight)
+            return torch._scaled_mm(
+                eighths, w.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True
+            )
 
         return product
 
