@@ -145,6 +145,8 @@ BAD = {
     "huge": ([*ESTIMATE, "--prompt", "1e30"], "between"),
     "not a pair": ([*ESTIMATE, "--set", "price"], "KEY=VALUE"),
     "wrong unit": ([*ESTIMATE, "--set", "memory=4 s"], "memory"),
+    "no unit": ([*ESTIMATE, "--set", "memory_bandwidth=4.8"], "has no unit"),
+    "two counts": (["estimate", "llama-3.1-8b", "--on", "8x 8x h100-sxm"], "two counts"),
     "refused layout": ([*ESTIMATE, "--tp", "3"], "32 heads"),
     "missing file": (["ask", "nowhere.json"], "nowhere.json"),
     "missing value": ([*ESTIMATE, "--tp"], "--tp"),

@@ -85,9 +85,11 @@ def system(name: str | Mapping[str, Any]) -> System:
         return load.system(name, label, "system", part, link_table, bare_numbers=True)
     if not isinstance(name, str):
         raise InputError(f"system: {shown(name)} is not a name; write for example 'h100-sxm' or './machine.toml'")
-    if _is_path(name):
-        return _system_file(Path(name))
     counted = _COUNTED.fullmatch(name.strip())
+    if _is_path(name) and not (counted and not Path(name).exists()):
+        return _system_file(Path(name))
+    if counted and _COUNTED.fullmatch(counted[2]):
+        raise InputError(f"system: {shown(name)} has two counts; write one, for example '8x h100-sxm'")
     if counted and _resolve("devices", name) is None and _resolve("systems", name) is None:
         return _with_devices(system(counted[2]), int(counted[1]))
     stem = _resolve("systems", name)

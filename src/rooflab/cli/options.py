@@ -207,13 +207,13 @@ def _reserve(text: str) -> str | float:
 
 
 def _pairs(texts: list[str], option: str) -> dict[str, Any]:
-    """KEY=VALUE, each value a number or true and false where it reads as one, else text."""
+    """KEY=VALUE: switches are numbers or true and false where they read as one; figures of hardware need their unit."""
     pairs: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise InputError(f"{option}: {shown(text)} is not KEY=VALUE; for example {option} {_EXAMPLES[option]}")
-        pairs[key.strip()] = _scalar(value.strip())
+        pairs[key.strip()] = _scalar(value.strip()) if option == "--switch" else value.strip()
     return pairs
 
 
