@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rooflab import hf
-from rooflab.checkpoint import compare, scan
+from rooflab.checkpoint import compare, scan, sizes
 from rooflab.units import InputError
 
 TINY = {
@@ -58,12 +58,22 @@ def test_differences_are_explained(tmp_path: Path):
         ("head", {"all": ("BF16", [PARAMETERS + 80], 2 * PARAMETERS + 160)}, "second copy of the tied table"),
         ("packed", {"all": ("U8", [PARAMETERS // 2], PARAMETERS // 2)}, "pack several weights"),
         ("buffers", {"all": ("BF16", [PARAMETERS + 7], 2 * PARAMETERS + 14)}, "7 more"),
+        ("half", {"all": ("BF16", [PARAMETERS - 7], 2 * PARAMETERS - 14)}, "7 fewer; the folder may not be whole"),
     ]:
         folder = tmp_path / name
         folder.mkdir()
         write(folder / "model.safetensors", shape)
         (note,) = compare(scan(folder), model)
         assert words in note
+
+
+def test_other_bytes_than_computed_are_said(tmp_path: Path):
+    """Twice the parameters in bf16 is what the config gives; the files hold four bytes of each."""
+    write(tmp_path / "model.safetensors", {"all": ("F32", [PARAMETERS], 4 * PARAMETERS)})
+    (note,) = sizes(scan(tmp_path), 2.0 * PARAMETERS)
+    assert "2.98 kB (F32)" in note  # 4 × 744
+    assert "1.49 kB" in note  # 2 × 744
+    assert sizes(scan(tmp_path), 4.0 * PARAMETERS) == ()
 
 
 def test_the_index_alone_gives_bytes(tmp_path: Path):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from rooflab.model import Model
-from rooflab.units import InputError, shown
+from rooflab.units import InputError, format, shown
 
 LARGEST_HEADER = 100_000_000
 """Bytes; the format itself allows no more."""
@@ -93,9 +93,18 @@ def compare(found: Checkpoint, model: Model) -> tuple[str, ...]:
     table = model.embedding_params()
     if model.tied and more == table:
         return (f"{held}: the head is stored as a second copy of the tied table",)
-    return (
-        f"{held}: {abs(more)} {'more' if more > 0 else 'fewer'}, such as stored buffers, towers or scales left out here",
-    )
+    if more < 0:
+        return (f"{held}: {-more} fewer; the folder may not be whole, or the config is of another model",)
+    return (f"{held}: {more} more, such as stored buffers, towers or scales left out here",)
+
+
+def sizes(found: Checkpoint, computed: float) -> tuple[str, ...]:
+    """A note where the stored bytes are not those computed for the weights; none within one part in a thousand."""
+    if abs(found.bytes - computed) <= computed * 1e-3:
+        return ()
+    held = f" ({' and '.join(found.dtypes)})" if found.dtypes else ""
+    stored, counted = format(float(found.bytes), "byte"), format(computed, "byte")
+    return (f"the files take {stored}{held}; the weights as computed here take {counted}",)
 
 
 # ------------------------------------------------------------------------------------------------ reading

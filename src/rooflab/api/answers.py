@@ -102,7 +102,8 @@ def inspect(ask: InspectAsk) -> InspectReport:
                 state_bytes=float(alone.state_elements() * block.count) * size_of(precision.state),
             )
         )
-    checkpoint, more = stored(model)
+    weight_bytes = graph.total_weight_bytes(model, precision)
+    checkpoint, more = stored(model, weight_bytes)
     return InspectReport(
         **header(ask, InspectReport, [*model.notes, *notes, *more]),
         name=model.name,
@@ -117,7 +118,7 @@ def inspect(ask: InspectAsk) -> InspectReport:
         kv_bytes=cache(context) * ask.batch,
         kv_bytes_one_page_size=_one_page_size(model, precision) * context * ask.batch,
         state_bytes_per_sequence=float(model.state_elements()) * size_of(precision.state),
-        weight_bytes=graph.total_weight_bytes(model, precision),
+        weight_bytes=weight_bytes,
         training_bytes=float(TRAINING_BYTES * model.params()),
         precision={name: getattr(precision, name) for name in precision.__struct_fields__ if name != "metadata"},
         blocks=blocks,

@@ -12,7 +12,7 @@ from rooflab.units import InputError
 _ELSEWHERE = ("catalog:", "hub:")
 
 
-def stored(model: Model) -> tuple[dict[str, Any] | None, list[str]]:
+def stored(model: Model, computed: float) -> tuple[dict[str, Any] | None, list[str]]:
     """What the folder of a model's config holds in safetensors files, and notes on how it compares with the counts.
 
     None where the config is no file or has no weights beside it; a damaged file is a note, not a refusal: the counts stand.
@@ -36,4 +36,5 @@ def stored(model: Model) -> tuple[dict[str, Any] | None, list[str]]:
         "bytes_by_format": {name: float(each.bytes) for name, each in formats},
         "elements_by_format": {name: each.elements for name, each in formats},
     }
-    return report, [f"checkpoint: {note}" for note in checkpoint.compare(found, model)]
+    notes = (*checkpoint.compare(found, model), *checkpoint.sizes(found, computed))
+    return report, [f"checkpoint: {note}" for note in notes]
