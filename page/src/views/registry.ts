@@ -12,4 +12,8 @@ export interface View {
   wide?: boolean;
 }
 
-export const VIEWS: View[] = [{ name: "step", title: "Step", component: Step }];
+export const VIEWS: View[] = [
+  { name: "step", title: "Step", component: Step },
+  { name: "fit", title: "Fit", load: () => import("./Fit.svelte") },
+  { name: "limits", title: "Limits", load: () => import("./Limits.svelte"), wide: true },
+];

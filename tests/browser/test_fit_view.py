@@ -1,0 +1,136 @@
+"""The Fit view: whether it fits, where every byte sits, and what would make it fit; by both transports."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rooflab.api import answer
+
+ROOT = Path(__file__).resolve().parents[2]
+SCENARIO = json.loads((ROOT / "src/rooflab/web/start.json").read_text())["scenario"]
+AXE = ROOT / "page/node_modules/axe-core/axe.min.js"
+OVER = "#/fit?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b256"
+SIP = "#/fit?m=llama-3.1-70b&s=sip&l=tp8-cp8&w=32768-256-b4"
+
+
+@pytest.fixture(params=["served", "static"])
+def address(request):
+    return request.getfixturevalue(request.param)
+
+
+def fit(**changes):
+    return answer({"kind": "fit", **SCENARIO, **changes})
+
+
+def said(page, words):
+    page.wait_for_function("(words) => document.querySelector('#finding').textContent.includes(words)", arg=words)
+
+
+def serious(page):
+    """What axe finds that is serious or critical."""
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{each['id']}: {[node['html'][:140] for node in each['nodes'][:3]]}"
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+def test_it_says_what_is_free_and_the_first_values_that_do_not_fit(reader, address):
+    """A-071, C-046, C-047: free memory, and the batch and context where the limit is crossed, are the engine's."""
+    page = reader().open(address + "#/fit")
+    said(page, "free on each of 4 devices")
+    want = fit()
+    used = page.get_attribute("[data-fit=used] button", "title")
+    assert float(used.split()[0]) == want["memory"]["used"]
+    page.wait_for_function("() => document.querySelectorAll('[data-first]').length === 2")
+    first = [
+        int(value) for value in page.eval_on_selector_all("[data-first]", "(all) => all.map((e) => e.dataset.first)")
+    ]
+    assert first == [want["max_batch"] + 1, want["max_context"] + 1]
+    assert fit(batch=first[0])["fits"] is False
+    assert fit(batch=first[0] - 1)["fits"] is True
+    assert fit(prompt=first[1] - SCENARIO["output"])["fits"] is False
+    assert fit(prompt=first[1] - 1 - SCENARIO["output"])["fits"] is True
+
+
+def test_the_largest_batch_is_one_click_away(reader, served):
+    one = reader()
+    page = one.open(served + "#/fit")
+    page.get_by_role("button", name="Use it").first.click()
+    want = fit()["max_batch"]
+    page.wait_for_function("(b) => location.hash.includes(`-b${b}`)", arg=want)
+    said(page, "Fits")
+
+
+def test_what_does_not_fit_shows_changes_that_work(reader, address):
+    """B-040: the change that is chosen makes it fit."""
+    page = reader().open(address + OVER)
+    said(page, "Does not fit")
+    page.wait_for_selector(".fix .good")
+    page.locator(".fix:has(.good)").first.click()
+    said(page, "Fits")
+
+
+def test_the_map_draws_every_device_and_who_holds_the_same(reader, served):
+    """D-106, D-110: eight ranks hold the same weights across cp; the cache is held once."""
+    page = reader().open(served + SIP)
+    page.wait_for_selector(".sq[aria-pressed=true]")
+    assert page.locator(".units .sq:not(.idle)").count() == 64
+    page.get_by_label("Bytes of").select_option("attention weights")
+    page.wait_for_function("() => document.querySelectorAll('.sq.twin').length === 8")
+    page.get_by_label("Bytes of").select_option("KV cache")
+    page.wait_for_function("() => document.querySelectorAll('.sq.twin').length === 1")
+    page.focus(".sq[aria-pressed=true]")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("[data-rank='1']")
+    assert "8–15" in page.inner_text("[data-rank='1']")  # 64 query heads over 8 ranks
+    assert "rank=1" in page.url
+
+
+def test_the_tables_are_the_rules_report(reader, served):
+    """D-112, D-113, D-120: shapes whole and per device, heads of every rank, copies."""
+    page = reader().open(served + "#/fit")
+    page.wait_for_selector(".tbl")
+    assert "8192 × 2048" in page.inner_text(".tbl tr:has-text('W_Q')")
+    page.get_by_role("button", name="Products").click()
+    assert "[128, 8192] · [8192, 2560]" in page.inner_text(".tbl tr:has-text('QKV')")
+    page.get_by_role("button", name="Per device").click()
+    page.wait_for_selector("td:has-text('48–63')")
+    assert page.locator(".tbl tbody tr").count() == 4
+    page.get_by_role("button", name="Replicated").click()
+    page.wait_for_selector("td:has-text('norms and biases')")
+    assert "TP" in page.inner_text(".tbl tr:has-text('norms and biases')")
+
+
+def test_a_hint_is_tried_with_one_click(reader, served):
+    """D-111: its effect stands beside it; the scenario takes the change."""
+    page = reader().open(served + SIP + "&tab=hints")
+    hint = page.locator(".hints li").filter(has_text="Feed-forward over")
+    hint.wait_for()
+    assert "on each device" in hint.inner_text()
+    hint.get_by_role("button").click()
+    page.wait_for_function("() => location.hash.includes('ffn_tp_cp')")
+
+
+def test_an_impossible_layout_is_said(reader, served):
+    page = reader().open(served + "#/fit?m=llama-3.1-70b&s=h100-sxm*6&l=tp6")
+    said(page, "Not evaluated")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("place", ["#/fit", OVER, SIP + "&tab=hints"])
+def test_axe_finds_nothing_serious_in_fit(reader, served, theme, place):
+    page = reader(color_scheme=theme).open(served + place)
+    page.wait_for_selector(".units")
+    page.wait_for_timeout(700)
+    assert not serious(page)
+
+
+def test_fit_holds_on_a_narrow_screen(reader, served):
+    page = reader(viewport={"width": 390, "height": 844}, has_touch=True).open(served + "#/fit")
+    page.wait_for_selector(".units")
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
