@@ -39,7 +39,7 @@ WEAK = """\
   neither kernels nor prompts explain. TTFT of dense models is within 10–23 %.
 - **gpt-oss-120b**: under TensorRT-LLM at 160–320 requests in flight (5 runs) measured decoding is far slower than predicted; under vLLM
   predictions are 10–25 % slow, as the catalog cannot know which of two expert kernels an engine picks.
-- **Kernels of narrow use**: bf16 queries over an fp8 cache in prefill (SGLang on H100: 43 %), the short convolution of Mamba-2 under
+- **Kernels of narrow use**: bf16 queries over an fp8 cache in prefill (24 % under SGLang), the short convolution of Mamba-2 under
   TensorRT-LLM and on A100, Triton expert kernels of SGLang (15–23 %), and absorbed fp8 products.
 - **Cards without kernel rows** (RTX, L40S, AMD, TPU, Apple): by transfer or by published sustained rates; bands of a factor up to two.
 - **Prefixes** (prefill on a cached prompt) are geometry only: no measured row has one.

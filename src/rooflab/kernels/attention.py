@@ -101,6 +101,8 @@ class PrefillParameters(msgspec.Struct, frozen=True, kw_only=True):
     memory: Number
     wave: Number
     """Seconds per wave of thread blocks."""
+    tail: Number = 0.0
+    """Share of the longest block's time by which the last wave outlasts the mean: causal blocks are of unequal length."""
 
 
 PREFILL_PRIORS: dict[str, tuple[float, float]] = {
@@ -109,6 +111,7 @@ PREFILL_PRIORS: dict[str, tuple[float, float]] = {
     "softmax": (32.0, 0.5),
     "memory": (0.7, 0.3),
     "wave": (2.5e-6, 0.6),
+    "tail": (0.3, 0.7),
 }
 
 
@@ -127,7 +130,8 @@ def prefill_seconds(
 ) -> Parts:
     """Time of causal attention of `new` tokens a sequence after `cached` ones; `window` 0 sees everything.
 
-    Counts: query rows packed by KV head into tiles, the diagonal tile, softmax as extra columns, the longest block, waves.
+    Counts: query rows packed by KV head into tiles, the diagonal tile, softmax as extra columns, the longest block,
+    a ragged last wave, waves.
     Source: docs/accuracy.md, prefill attention.
     Holds: fused kernels; a cached prefix was not measured and enters through geometry alone.
     """
@@ -142,7 +146,8 @@ def prefill_seconds(
     blocks = sequences * kv_heads * packed
     work = 2.0 * sequences * kv_heads * packed * TILE * seen * width / (machine.rate * p.compute)
     longest = 2.0 * TILE * (reach + DIAGONAL * BLOCK) * width * machine.units / (machine.rate * p.compute)
-    compute = num.maximum(work, longest * num.ceil(blocks / machine.units / 4.0))
+    ragged = p.tail * longest * num.minimum(blocks / machine.units, 1.0)
+    compute = num.maximum(longest, work + ragged)
     columns = head_dim + value_dim
     entries = new * (NEW_ENTRY + cache) + cached * cache
     moved = sequences * columns * (new * heads * 2.0 + entries * kv_heads)
