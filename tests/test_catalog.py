@@ -278,7 +278,9 @@ def test_a_device_is_a_system_on_its_own_link():
 def test_a_count_goes_before_a_file_too_and_only_once(tmp_path):
     """A machine by path, counted like one of the catalog; two counts would leave open how many are meant."""
     file = tmp_path / "mine.toml"
-    file.write_text('device = "h100-sxm"\n[[links]]\nname = "bridge"\nsize = 4\nbandwidth = "50 GB/s"\nlatency = "5 us"\n')
+    file.write_text(
+        'device = "h100-sxm"\n[[links]]\nname = "bridge"\nsize = 4\nbandwidth = "50 GB/s"\nlatency = "5 us"\n'
+    )
     assert catalog.system(str(file)).devices == 4
     assert catalog.system(f"2x {file}").devices == 2
     with pytest.raises(InputError, match="does not exist"):

@@ -70,6 +70,13 @@ def test_layouts_that_do_not_divide_are_refused_with_the_reason(kind, degrees, s
     assert any(reason.startswith(says) for reason in refused(KINDS[kind], **degrees)), refused(KINDS[kind], **degrees)
 
 
+def test_a_spread_that_leaves_no_whole_ranks_says_only_that():
+    """F-02: 8 ranks over 3 groups of experts are no ranks to cut a width by, so no such number is shown."""
+    reasons = refused(KINDS["moe"], tp=8, ep=3)
+    assert any(reason.startswith("ep=3 must divide") for reason in reasons)
+    assert not any("2.66" in reason for reason in reasons)
+
+
 @pytest.mark.parametrize(
     ("kind", "degrees"),
     [

@@ -325,6 +325,13 @@ def test_points_of_pipelines_and_replicas():
     same_as_one_by_one(rooflab.estimate(**place, **axes), place, **axes)
 
 
+def test_a_layout_that_all_points_share_is_named_where_it_is_refused():
+    """Only the batch varies, so the reason says which degree is wrong, as for one point."""
+    points = rooflab.estimate("llama-3.1-8b", on="8x h100-sxm", tp=7, batch=[1, 2])
+    assert not points.feasible.any()
+    assert points.reasons[0] == "tp=7 does not divide the 32 heads"
+
+
 def test_ignoring_memory_shows_what_does_not_fit():
     place = {"model": "llama-3.1-70b", "on": "h100-sxm", "ignore_memory": True}
     points = rooflab.estimate(**place, batch=[1, 8])

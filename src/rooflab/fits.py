@@ -97,7 +97,9 @@ def _shown(layout: Layout, axis: str) -> str:
 
 
 def _shown_value(value: Number) -> str:
-    return "…" if num.is_array(value) else f"{value:g}"
+    if num.is_array(value):
+        return f"{value.item():g}" if value.size == 1 else "…"
+    return f"{value:g}"
 
 
 def _head_rules(model: Model, layout: Layout, profile: Profile) -> list[Rule]:
@@ -146,8 +148,9 @@ def _width_rules(model: Model, layout: Layout) -> list[Rule]:
             group = (
                 f"ep={ep} must divide tp × attention_dp × ffn ranks; raise attention_dp or tp, or use ep_mode=dedicated"
             )
-            rules.append(Rule((width_ranks >= 1) & (width_ranks % 1 == 0), group))
-            safe = num.maximum(width_ranks, 1)
+            whole = (width_ranks >= 1) & (width_ranks % 1 == 0)
+            rules.append(Rule(whole, group))
+            safe = num.where(whole, width_ranks, 1)
             split = f"{_shown_value(width_ranks)} ranks do not divide the expert width {ffn.width}"
             rules.append(Rule(_whole(ffn.width, safe), split))
             if ffn.shared_width:

@@ -111,9 +111,14 @@ def _spread(value: Any, shape: tuple[int, ...]) -> Any:
 def _layout(
     ask: EstimateAsk, setting: Setting, values: Mapping[str, Any], shape: tuple[int, ...]
 ) -> tuple[Layout, list[str]]:
-    """The layout of every point, each with what its degrees imply; distinct layouts are worked out once."""
+    """The layout of every point, each with what its degrees imply; distinct layouts are worked out once.
+
+    The columns have the shape of the degrees alone, with axes of length one where only the workload varies.
+    """
     numpy = _numpy()
-    degrees = numpy.stack([_spread(values[axis], shape).ravel() for axis in DEGREES], axis=1)
+    own = numpy.broadcast_shapes(*(numpy.shape(values[axis]) for axis in DEGREES))
+    own = (1,) * (len(shape) - len(own)) + own
+    degrees = numpy.stack([_spread(values[axis], own).ravel() for axis in DEGREES], axis=1)
     distinct, which = numpy.unique(degrees, axis=0, return_inverse=True)
     layouts, notes = [], []
     for row in distinct.astype(int).tolist():
@@ -122,7 +127,7 @@ def _layout(
         layouts.append([getattr(layout, axis) for axis in DEGREES])
         notes += [note for note in more if note not in notes]
     each = numpy.array(layouts, dtype=float)[which.reshape(-1)]
-    columns = {axis: each[:, index].reshape(shape) for index, axis in enumerate(DEGREES)}
+    columns = {axis: each[:, index].reshape(own) for index, axis in enumerate(DEGREES)}
     return msgspec.structs.replace(setting.layout, **columns), notes
 
 
