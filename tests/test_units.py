@@ -148,6 +148,13 @@ def test_arrays_pass_through_checked():
     assert parse(np.float64(3.0), "s") == 3.0
 
 
+@pytest.mark.parametrize("text", ["many", "", "-1", "nan", "4 GB"])
+def test_what_is_no_count_asks_for_a_whole_number(text):
+    """The advice must itself be right: no share such as 0.8 where only whole numbers are."""
+    with pytest.raises(InputError, match=r"^batch: .*; write a whole number, for example 8$"):
+        units.parse_count(text, "batch")
+
+
 def test_counts_are_whole_and_bounded():
     assert parse_count("128Ki", "prompt", dimension="token") == 131_072
     assert parse_count(8.0, "batch") == 8
