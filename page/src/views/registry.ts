@@ -16,4 +16,5 @@ export const VIEWS: View[] = [
   { name: "step", title: "Step", component: Step },
   { name: "fit", title: "Fit", load: () => import("./Fit.svelte") },
   { name: "limits", title: "Limits", load: () => import("./Limits.svelte"), wide: true },
+  { name: "evidence", title: "Evidence", load: () => import("./Evidence.svelte") },
 ];
