@@ -1,0 +1,127 @@
+"""The Evidence view: how far the numbers can be trusted and what is left out; by both transports."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rooflab.api import answer
+
+ROOT = Path(__file__).resolve().parents[2]
+SCENARIO = json.loads((ROOT / "src/rooflab/web/start.json").read_text())["scenario"]
+AXE = ROOT / "page/node_modules/axe-core/axe.min.js"
+OVER = "#/evidence?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b256"
+FITTED = "#/evidence?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b64&f=operator;prices=fitted"
+
+
+@pytest.fixture(params=["served", "static"])
+def address(request):
+    return request.getfixturevalue(request.param)
+
+
+def verdicts(page):
+    return dict(
+        page.eval_on_selector_all("[data-check]", "(all) => all.map((e) => [e.dataset.check, e.dataset.passed])")
+    )
+
+
+def test_the_rules_are_evaluated_on_the_scenario(reader, address):
+    """D-410: seven checks, each with its numbers; tp 4 is within 8 devices of a link and 8 KV heads."""
+    page = reader().open(address + "#/evidence")
+    page.wait_for_selector("[data-check]")
+    found = verdicts(page)
+    assert len(found) == 7
+    assert found["tp_in_domain"] == found["tp_within_kv_heads"] == "true"
+    assert found["step_meets_limit"] == "null"
+    assert found == {
+        check["name"]: json.dumps(check["passed"]) for check in answer({"kind": "rules", **SCENARIO})["checks"]
+    }
+
+
+def test_a_limit_is_judged_once_it_is_said(reader, served):
+    """A step of 20 ms meets 25 ms and not 10 ms; what is no time is refused in words."""
+    one = reader()
+    page = one.open(served + "#/evidence")
+    page.wait_for_selector("[data-check]")
+    tpot = answer({"kind": "estimate", **SCENARIO})["tpot"]
+    assert 0.010 < tpot < 0.025
+    for limit, passed in (("25 ms", "true"), ("10 ms", "false")):
+        page.get_by_label("Time per token, at most").fill(limit)
+        page.keyboard.press("Enter")
+        page.wait_for_selector(f"[data-check=step_meets_limit][data-passed={passed}]")
+    page.get_by_label("Time per token, at most").fill("soon")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".panel p.bad")
+
+
+def test_the_glossary_is_live(reader, address):
+    """D-105: 80 layers and 64 query heads; the batch follows the scenario."""
+    one = reader()
+    page = one.open(address + "#/evidence")
+    page.wait_for_selector("[data-symbol=L]")
+    assert "80" in page.inner_text("[data-symbol=L] .v")
+    assert "64" in page.inner_text("[data-symbol=H_q] .v")
+    assert page.inner_text("[data-symbol=B] .v") == "128"
+    page.keyboard.press("Control+k")
+    page.keyboard.type("batch 32")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelector('[data-symbol=B] .v').textContent === '32'")
+
+
+def test_every_profile_says_what_it_leaves_out(reader, served):
+    """D-907: the engine's own list, the profile in use marked."""
+    page = reader().open(served + "#/evidence")
+    page.wait_for_selector("[data-profile].on")
+    for row in answer({"kind": "catalog", "what": "profiles"})["rows"]:
+        words = page.inner_text(f"[data-profile={row['name']}]").lower()
+        assert all(each.lower() in words for each in row["leaves_out"])
+    assert page.locator("[data-profile].on").get_attribute("data-profile") == "operator"
+
+
+def test_the_basis_of_prices_and_the_inputs_behind_them(reader, served):
+    """A-060, A-066: shares by basis; datasheet and assumed inputs of the step."""
+    page = reader().open(served + "#/evidence")
+    rows = page.get_by_role("table", name="Inputs and their basis")
+    rows.locator("tr:has-text('3.35 TB/s')").wait_for()
+    assert "datasheet" in rows.locator("tr:has-text('3.35 TB/s')").inner_text()
+    assert "assumed" in rows.inner_text()
+    page.goto(served + FITTED)
+    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('measured kernels')")
+    assert page.locator(".share .basis[data-b=fitted]").count() == 2
+
+
+def test_accuracy_is_that_of_the_project_page(reader, served):
+    """A-065: partitions with their medians, every table of docs/accuracy.md, searched."""
+    page = reader().open(served + "#/evidence")
+    page.wait_for_selector(".accuracy")
+    assert page.locator(".accuracy tr:has-text('Qwen3-32B')").count() >= 3
+    page.get_by_label("Table of errors").select_option("Kernels, rows no fit has seen")
+    page.get_by_role("searchbox", name="Search the rows").fill("gemm h100_sxm vllm bf16")
+    page.wait_for_function("() => document.querySelector('.accuracy tbody tr td').textContent.includes('gemm')")
+    row = page.locator(".accuracy tbody tr", has_text="gemm").first.inner_text()
+    assert "%" in row
+    page.get_by_role("searchbox", name="Search the rows").fill("nothing of the kind")
+    page.wait_for_selector("text=No row has these words")
+
+
+def test_what_does_not_fit_is_not_priced(reader, served):
+    page = reader().open(served + OVER)
+    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('does not fit')")
+    assert page.locator(".band").count() == 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("place, width", [("#/evidence", 1440), (OVER, 1440), (FITTED, 390)])
+def test_axe_finds_nothing_serious_in_evidence(reader, served, theme, place, width):
+    page = reader(color_scheme=theme, viewport={"width": width, "height": 844}).open(served + place)
+    page.wait_for_selector("[data-symbol=L]")
+    page.wait_for_timeout(900)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    serious = [
+        f"{each['id']}: {[node['html'][:140] for node in each['nodes'][:3]]}"
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+    assert not serious
