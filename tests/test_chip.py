@@ -92,6 +92,7 @@ def test_C_070_reference_values_of_the_processing_element():
 
 
 def test_C_070_in_the_report():
+    """C-030, C-031: intensity, B*, L* and regime; good batch 2 × B*, good context L*, utilisation there."""
     report = chip.report(QWEN, PE, batch=1, context=131072)
     assert (report.intensity, report.critical_batch, report.good_batch) == (31.25, 31.25, 62.5)
     assert round(report.balance_context, 2) == round(report.good_context, 2) == 3014.66
@@ -580,7 +581,7 @@ def test_C_022_multipliers_change_rates_and_not_the_memory():
 
 
 def test_C_040_045_curves_are_at_the_standard_points():
-    """C-040–C-049, D-234–D-236: each curve is the function at its points."""
+    """C-036, C-040–C-049, D-234–D-236: each curve is the function at its points."""
     report = chip.report(QWEN, PE, batch=8, context=1000)
     curves, doubling = report.curves, [1, 2, 4, 8, 16, 32, 64, 128, 256]
     contexts = [128, 512, 2048, 8192, 32768, 131072, 524288, 1048576]

@@ -214,7 +214,7 @@ def test_automatic_is_never_slower_than_a_named_algorithm(ranks, payload):
     ],
 )
 def test_units_that_an_axis_touches(layout, axis, peers, units):
-    """D-007, D-009: cubes touched by a group of ranks decide the link it uses."""
+    """D-007, D-009, D-027: cubes touched by a group of ranks decide the link it uses."""
     assert units_touched(SIP, Layout(**layout), axis, peers) == units
 
 
@@ -270,7 +270,7 @@ def outer(topology: str):
 
 
 def test_a_mesh_has_no_wrap_link():
-    """D-015: the closing hop of a ring costs r − 1 hops on a mesh and one on a ring or torus."""
+    """D-015, D-029: the closing hop of a ring costs r − 1 hops on a mesh and one on a ring or torus."""
     layout = Layout(cp=256, cp_placement="outer")  # 256 cubes, 16 SIPs, 4 rows
     times = {shape: exchange("ring", 256, 0.0, outer(shape), layout, "cp") for shape in ("ring", "torus2d", "mesh2d")}
     assert times["ring"] == times["torus2d"] == pytest.approx(255 * 1e-6)

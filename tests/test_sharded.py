@@ -274,7 +274,7 @@ def test_decode_stages_by_hand():
 
 
 def test_prefill_stages_by_hand():
-    """D-011, D-064, D-070, D-082: prompts of 10 over two cp ranks: S_local = T_q = 5, N_t = 15, S_att = 10/2."""
+    """D-011, D-030, D-064, D-070, D-082: prompts of 10 over two cp ranks: S_local = T_q = 5, N_t = 15, S_att = 10/2."""
     ops = counted(prefill(10, 3))
     assert ops["S2"].m == 15
     assert ops["S5"].flop == 2 * 15 * 5 * 4 * 16
@@ -426,7 +426,7 @@ def test_doubling_a_resource_never_costs_time(degrees, step):
 
 @given(degrees=LAYOUTS, context=st.sampled_from([1000, 131072]))
 def test_what_rotates_does_not_matter_in_decode(degrees, context):
-    """D-084, D-903: the ring runs in prefill only."""
+    """D-030, D-084, D-903: the ring runs in prefill only."""
     times = [timed(QWEN, Layout(**degrees | {"ring": ring}), decode(context)).time for ring in ("kv", "qoml")]
     assert times[0] == times[1]
 
