@@ -1,7 +1,9 @@
 """Reading configurations: where the language model is, what is assumed and said, what is refused. A-030, E-requirements."""
 
 import json
+import logging
 from pathlib import Path
+from unittest.mock import Mock
 
 import published
 import pytest
@@ -362,8 +364,9 @@ class Hub:
     def __init__(self, outcome: object) -> None:
         self.outcome, self.asked = outcome, []
 
-    def hf_hub_download(self, repo: str, name: str, revision: str | None = None) -> str:
-        self.asked.append((repo, name, revision))
+    def hf_hub_download(self, repo: str, name: str, revision: str | None = None, **how: object) -> str:
+        logging.getLogger("huggingface_hub").warning("Retrying in 8 s")
+        self.asked.append((repo, name, revision, *how))
         if isinstance(self.outcome, Exception):
             raise self.outcome
         return str(self.outcome)
@@ -382,6 +385,19 @@ def test_hub_fetches_the_config_alone(monkeypatch: pytest.MonkeyPatch, tmp_path:
     found = hf.load("someone/tiny@v1")
     assert (found.params(), found.name, found.source) == (TOTAL, "someone/tiny", "hub: someone/tiny@v1")
     assert hub.asked == [("someone/tiny", "config.json", "v1")]
+
+
+def test_a_hub_without_an_address_is_not_tried_again_and_again(monkeypatch: pytest.MonkeyPatch, caplog):
+    """No network: the cache is asked at once, and nothing is said beside the one line of the error."""
+    hub = Hub(type("LocalEntryNotFoundError", (Exception,), {})("not there"))
+    hub.ENDPOINT = "https://hub.invalid"
+    plug(monkeypatch, hub)
+    monkeypatch.setattr("urllib.request.getproxies", dict)
+    monkeypatch.setattr("socket.getaddrinfo", Mock(side_effect=OSError("Name or service not known")))
+    with pytest.raises(InputError, match="cannot be reached"):
+        hf.load("someone/tiny")
+    assert hub.asked == [("someone/tiny", "config.json", None, "local_files_only")]
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(

@@ -123,12 +123,36 @@ def _from_hub(text: str) -> Model:
         raise InputError(
             f"model: {shown(text)} is not in the catalog; to fetch its config.json install rooflab[hub], or give a path to it"
         )
+    import logging
+
     client = import_module("huggingface_hub")
+    how = {"local_files_only": True} if _unreachable() else {}
+    log = logging.getLogger("huggingface_hub")  # it would tell of every try; the error below says it once
+    level = log.level
     try:
-        path = client.hf_hub_download(repo, "config.json", revision=revision or None)
+        log.setLevel(logging.ERROR)
+        path = client.hf_hub_download(repo, "config.json", revision=revision or None, **how)
     except Exception as error:  # its client raises many kinds, also of the HTTP libraries below it
         raise InputError(_hub_message(text, error)) from error
+    finally:
+        log.setLevel(level)
     return read(read_json(Path(path)), repo, f"hub: {text}")
+
+
+def _unreachable() -> bool:
+    """Whether the hub has no address from here: its client would try for half a minute. Behind a proxy only a try can tell."""
+    import socket
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies
+
+    host = urlsplit(getattr(import_module("huggingface_hub.constants"), "ENDPOINT", "")).hostname
+    if not host or getproxies():
+        return False
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        return True
+    return False
 
 
 def _hub_message(text: str, error: Exception) -> str:
