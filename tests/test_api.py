@@ -691,7 +691,7 @@ def test_notes_say_what_was_done_on_the_way():
     assert "latent cache" not in notes(**PLACED["latent dp"])
     assert "exceed the model's longest context of 1,024" in notes(model="gpt2", on="h100-sxm")
     assert "fp16 rate" in notes(model="llama-3.1-8b", on="t4")
-    assert "no price is known" in notes(model="llama-3.1-8b", on="t4")
+    assert "no price is known for t4, so no cost: set one with --set" in notes(model="llama-3.1-8b", on="t4")
     assert "price: given" in notes(model="llama-3.1-8b", on="t4", changes={"price": "1 USD/h"})
 
 

@@ -35,6 +35,9 @@ from rooflab.price import StepTime, rates_of
 from rooflab.profiles import PROFILES
 from rooflab.work import FORMATS, Layout, Precision, Step, size_of
 
+A_PRICE = "set one with --set 'price=2 USD/h', or changes={'price': '2 USD/h'}"
+"""How to give a machine a price, on the command line and in Python."""
+
 TRAINING_BYTES = 18
 """Bytes per parameter of mixed-precision training with Adam: 2 copy + 4 master + 4 gradients + 8 moments (B-084)."""
 
@@ -234,7 +237,7 @@ def _money_notes(setting: Setting) -> list[str]:
     system = setting.system
     notes = []
     if system.device_price is None:
-        notes.append(f"no price is known for {system.device.name}: give changes={{'price': '2 USD/h'}} for cost")
+        notes.append(f"no price is known for {system.device.name}, so no cost: {A_PRICE}")
     else:
         notes.append(f"price: {system.device_price_basis or 'catalog'}")
     if system.device.power is None:

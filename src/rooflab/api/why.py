@@ -12,7 +12,7 @@ from typing import Any
 from rooflab import catalog, explain, fits, graph, price
 from rooflab import estimate as est
 from rooflab.api import derived
-from rooflab.api.answers import basis_of, header, run, scene_of
+from rooflab.api.answers import A_PRICE, basis_of, header, run, scene_of
 from rooflab.api.asks import ExplainAsk, ExplainReport, Line
 from rooflab.api.detail import steps_of
 from rooflab.api.resolve import Setting, setting_of, workload_of
@@ -269,7 +269,7 @@ def _cost(ask: ExplainAsk, setting: Setting) -> list[Line]:
     found, work = _estimate(ask, setting)
     rent = setting.system.device_price
     if found.mid is None or rent is None:
-        raise InputError(f"cost: no price is known for {setting.system.name}; give changes={{'price': '2 USD/h'}}")
+        raise InputError(f"cost: no price is known for {setting.system.name}; {A_PRICE}")
     sequences, devices = float(work.batch * setting.layout.dp), float(setting.layout.devices())
     whole = (rent, devices, found.mid.e2e, sequences * (work.prompt + work.output), est.MILLION)
     first = (rent, devices, found.mid.ttft, sequences * work.prompt, est.MILLION)
