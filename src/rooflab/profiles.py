@@ -38,7 +38,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The same of the slow end."""
     launch_time: Number = 2.5e-6
     """Seconds each operator costs beside its work."""
-    launch_band: tuple[float, float] = (0.0, 5.0e-6)
+    launch_band: tuple[float, float] = (0.0, 10.0e-6)
     pass_time: Number = 0.0
     """Seconds each forward pass costs beside its operators."""
     link_latency: bool = True
