@@ -48,7 +48,7 @@ def test_sweep_resumes_and_uses_processes(run, tmp_path):
 
 def test_suggest_and_plan(run):
     text = run("suggest", "llama-3.1-8b", "--on", "h100-sxm", "--users", "16", "--tpot", "30ms")
-    assert "vllm serve llama-3.1-8b" in text
+    assert "vllm serve meta-llama/Meta-Llama-3.1-8B" in text
     words = ["--users", "1k", "--context", "4k", "--tpot", "30ms", "--json"]
     report = json.loads(run("plan", "llama-3.1-8b", "--on", "h100-sxm", *words))
     assert (report["ask"]["users"], report["ask"]["context"]) == (1000, 4000)

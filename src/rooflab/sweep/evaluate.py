@@ -174,11 +174,9 @@ _SIZES = ("devices", "weight_bytes", "kv_bytes", "used", "over")
 
 def _general(reason: str) -> str:
     """A rule's reason without the values of single layouts."""
-    return (
-        re.sub(r"^the layout needs … devices; (.+) has (\d+)$", r"needs more devices than the \2 of \1", reason)
-        .replace("=…", "")
-        .replace("… ranks", "the ranks")
-    )
+    text = re.sub(r"^the layout needs \S+ devices; (.+) has (\d+)$", r"needs more devices than the \2 of \1", reason)
+    text = re.sub(r"\b(tp|pp|cp|dp|ep|attention_dp|microbatches)=\S+(?= )", lambda m: m[1], text)
+    return re.sub(r"^\S+ ranks", "the ranks", text)
 
 
 def figure(found: Estimate, layout: Layout, name: str) -> Any:
@@ -217,7 +215,7 @@ def _scalars(asked: Space, plan: Plan, group: Group, task: Task, names: tuple[st
             found = estimate(
                 asked.model, group.precision, layout, system, work, group.profile, band=False, pricer=pricer
             )
-            why = "" if found.fits else _MEMORY if found.feasible else _scalar_reason(found.reasons[0])
+            why = "" if found.fits else _MEMORY if found.feasible else _general(found.reasons[0])
             if why not in reasons:
                 reasons.append(why)
             codes.append(reasons.index(why))
@@ -225,13 +223,6 @@ def _scalars(asked: Space, plan: Plan, group: Group, task: Task, names: tuple[st
                 known = found.fits or (name in _SIZES and found.feasible)
                 figures[name].append(float(figure(found, layout, name)) if known else math.nan)
     return figures, codes, reasons
-
-
-def _scalar_reason(reason: str) -> str:
-    """A rule's reason for one layout, in the words the array path uses."""
-    text = re.sub(r"^the layout needs \S+ devices; (.+) has (\d+)$", r"needs more devices than the \2 of \1", reason)
-    text = re.sub(r"\b(tp|pp|cp|dp|ep|attention_dp|microbatches)=\S+(?= )", lambda m: m[1], text)
-    return re.sub(r"^\S+ ranks", "the ranks", text)
 
 
 def run(
