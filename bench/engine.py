@@ -12,9 +12,9 @@ import json
 import resource
 import subprocess
 import sys
-import time
 
 import numpy as np
+from timing import best, yardstick
 
 from rooflab import catalog, hf
 from rooflab.estimate import Workload, estimate
@@ -23,28 +23,6 @@ from rooflab.work import Layout, Precision
 
 LIMITS = {"estimate_s": 1e-3, "command_line_s": 0.35, "million_points_s": 1.0, "peak_memory_bytes": 500e6}
 """What the project promises on a quiet core of its test machine."""
-
-
-def best(action, repeats: int) -> float:
-    """Shortest of several runs, in seconds: the one that others disturbed least."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-def yardstick() -> float:
-    """Seconds of a fixed loop of float arithmetic: what this machine makes of plain Python right now."""
-
-    def loop() -> float:
-        total = 0.0
-        for i in range(100_000):
-            total += i * 0.5
-        return total
-
-    return best(loop, 15)
 
 
 def one_estimate() -> float:

@@ -13,7 +13,9 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable
+from functools import partial
+
+import timing
 
 from rooflab import catalog, hf, sweep
 from rooflab.model import Attention, Block, Dense, Model
@@ -28,26 +30,9 @@ LIMITS = {
 KINDS = ("dgx-h100", "hgx-h200", "dgx-b200", "dgx-b300", "gb200-nvl72", "mi300x-x8", "mi355x-x8", "hgx-h20")
 
 
-def best(action: Callable[[], object], repeats: int) -> float:
-    """Least CPU time of several runs, in seconds: what others do on the machine counts little."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        action()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
-def yardstick() -> float:
-    """Seconds of a fixed loop of float arithmetic: what this machine makes of plain Python right now."""
-
-    def loop() -> float:
-        total = 0.0
-        for i in range(100_000):
-            total += i * 0.5
-        return total
-
-    return best(loop, 15)
+best = partial(timing.best, clock=time.process_time)
+"""Least CPU time: what others do on the machine counts little."""
+yardstick = partial(timing.yardstick, time.process_time)
 
 
 def dense_8b() -> Model:

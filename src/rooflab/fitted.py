@@ -21,7 +21,7 @@ from rooflab.placement import units_touched
 from rooflab.price import Cost, Rates, Roofline
 from rooflab.profiles import Profile
 from rooflab.system import System
-from rooflab.units import InputError, nearest, parse, shown
+from rooflab.units import InputError, parse
 from rooflab.work import FORMATS, Layout, Op
 
 Number = Any
@@ -248,16 +248,6 @@ def dtype_keys(family: str, op: Op, runs_as: str, backend: str) -> tuple[str, ..
     if family in ("decode_attention", "latent_decode", "latent_prefill"):
         return ("fp8", "bf16") if name.startswith("fp8") else ("bf16",)
     return ("any",)
-
-
-def check_backend(backend: str) -> str:
-    """An engine there are fits for.
-
-    Raises InputError naming them.
-    """
-    if backend not in BACKENDS:
-        raise InputError(f"backend: {shown(backend)} is not one of {', '.join(BACKENDS)}{nearest(backend, BACKENDS)}")
-    return backend
 
 
 class Fitted:

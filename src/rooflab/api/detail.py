@@ -15,11 +15,6 @@ BOUNDS = {"weight": "memory", "kv": "memory", "activation": "memory", "comm": "n
 TERMS = ("memory", "compute", "network", "latency")
 
 
-def bound_of(fine: str) -> str:
-    """compute, memory, network or latency."""
-    return fine if fine == "compute" else BOUNDS.get(fine, "latency")
-
-
 def terms_of(item: Priced, combine: str) -> dict[str, float]:
     """Seconds of one operator by what they wait for; they add up to its visible time.
 

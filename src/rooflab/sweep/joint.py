@@ -23,7 +23,7 @@ from rooflab.sweep.layouts import AXES, Study, cache_of, part_of, parts_of, stud
 from rooflab.sweep.smallest import auto_suggest
 from rooflab.system import System
 from rooflab.units import InputError, nearest, shown
-from rooflab.work import Layout, Precision
+from rooflab.work import Precision
 
 Number = Any
 LAYOUT_AXES: dict[str, tuple[Any, ...]] = {
@@ -345,8 +345,3 @@ def _doublings(
             }
         )
     return sorted(found, key=lambda item: -item["speedup"])
-
-
-def with_layout(row: Mapping[str, Any]) -> Layout:
-    """The layout of a machine's row."""
-    return Layout(**{name: row[name] for name in LAYOUT_AXES})

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from rooflab import fits
 from rooflab.estimate import Estimate, Workload, estimate
 from rooflab.model import Attention, Model
 from rooflab.profiles import Profile, profile
@@ -327,11 +326,3 @@ def _why(
     if heads and layout.tp > min(heads):
         reasons.append(f"tp exceeds the {min(heads)} KV heads, so each is held {layout.tp / min(heads):g} times")
     return tuple(reasons)
-
-
-def boots(
-    engine: Engine, model: Model, layout: Layout, system: System, formats: Precision, work: Workload, used: Profile
-) -> bool:
-    """Whether an engine would start a layout: degrees it supports, heads that divide, memory with its own reserve."""
-    rules = fits.layout_rules(model, layout, system, used)
-    return bool(fits.feasible(rules)[0]) and not refusals(engine, model, layout, system, formats, work, used)
