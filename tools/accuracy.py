@@ -1,5 +1,8 @@
 """docs/accuracy.md: how far predictions are from the measured rows shipped in data/, by partition.
 
+Beside it data/accuracy.json, the median of every partition, and data/accuracy_points.json, a sample of rows for a chart
+(`rooflab.measure.points` says its shape).
+
 python tools/accuracy.py          write it (a minute or two)
 python tools/accuracy.py --check  fail if a partition is worse than the page says by more than a tenth
 """
@@ -11,11 +14,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rooflab.measure import compare, validate
+from rooflab.measure import compare, points, validate
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "accuracy.md"
 BASELINE = ROOT / "data" / "accuracy.json"
+POINTS = ROOT / "data" / "accuracy_points.json"
 
 HEAD = """\
 # How accurate it is, and on what
@@ -145,7 +149,19 @@ def main() -> int:
         return 1 if worse else 0
     PAGE.write_text(page(found), encoding="utf-8")
     BASELINE.write_text(json.dumps(partitions(found), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    write_points()
     return 0
+
+
+def write_points() -> None:
+    """The sample of rows, one a line."""
+    found = points.sample(ROOT / "data")
+    lines = [
+        f'"{name}": [\n' + ",\n".join(json.dumps(row, separators=(",", ":")) for row in found[name]) + "\n]"
+        for name in ("points", "families")
+    ]
+    head = [f'"{name}": {json.dumps(found[name])}' for name in ("note", "units")]
+    POINTS.write_text("{\n" + ",\n".join(head + lines) + "\n}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

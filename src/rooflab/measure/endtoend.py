@@ -56,6 +56,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     """Names runs that differ only in layout and load."""
 
+    def throughput(self) -> float:
+        """Output tokens a second that the measured times mean."""
+        return self.flight * self.output / (self.ttft + (self.output - 1.0) * self.tpot)
+
 
 class Predicted(msgspec.Struct, frozen=True, kw_only=True):
     """A run with its prediction: predicted / measured, and the ends of the band over measured."""
@@ -66,6 +70,10 @@ class Predicted(msgspec.Struct, frozen=True, kw_only=True):
     throughput: float
     low: dict[str, float]
     high: dict[str, float]
+
+    def measured(self, name: str) -> float:
+        """What was measured: seconds of "ttft" or "tpot", or output tokens a second of "throughput"."""
+        return self.run.throughput() if name == "throughput" else getattr(self.run, name)
 
 
 def number(row: dict[str, str], name: str, least: float | None = None) -> float:
@@ -307,8 +315,7 @@ def predict(
             reason = str(problem)
             skipped[reason] = skipped.get(reason, 0) + 1
             continue
-        rate = run.flight * run.output / (run.ttft + (run.output - 1.0) * run.tpot)
-        measured = (run.ttft, run.tpot, rate)
+        measured = (run.ttft, run.tpot, run.throughput())
         names = ("ttft", "tpot", "throughput")
         ratios = dict(zip(names, (m / x for m, x in zip(mid, measured, strict=True)), strict=True))
         bounds = [dict(zip(names, (e / x for e, x in zip(one, measured, strict=True)), strict=True)) for one in ends]
