@@ -89,6 +89,47 @@ def test_the_socket_answers_question_by_question(client):
         assert json.loads(line.receive_text())["id"] == 3  # the line outlives nonsense
 
 
+LONG = {"kind": "simulate", "model": "llama-3.1-8b", "on": "h100-sxm", "rate": 5.0}
+
+
+def test_a_long_answer_tells_how_far_it_is_and_lets_others_through(client):
+    """Progress comes before the report, only grows, and a short question asked meanwhile is answered meanwhile."""
+    with client.websocket_connect("/api/ws") as line:
+        line.send_text(json.dumps({"id": 1, "ask": {**LONG, "requests": 40_000}, "progress": True}))
+        line.send_text(json.dumps({"id": 2, "ask": {"kind": "inspect", "model": "llama-3.1-8b"}}))
+        told = [json.loads(line.receive_text())]
+        while "report" not in told[-1] or told[-1]["id"] == 2:
+            told.append(json.loads(line.receive_text()))
+        far = [each["progress"][0] for each in told if "progress" in each]
+        assert far == sorted(far)
+        assert far
+        assert all(0 < each["progress"][0] <= each["progress"][1] == 40_000 for each in told if "progress" in each)
+        assert next(i for i, each in enumerate(told) if each["id"] == 2) < len(told) - 1
+        assert told[-1]["report"]["run"]["served"] == 40_000
+
+
+def test_a_long_answer_is_cut_short_and_holds_what_was_done(client):
+    with client.websocket_connect("/api/ws") as line:
+        line.send_text(json.dumps({"id": 1, "ask": {**LONG, "requests": 200_000}, "progress": True}))
+        told = json.loads(line.receive_text())
+        assert told["progress"][1] == 200_000
+        line.send_text(json.dumps({"id": 9, "cancel": True}))  # of no question: nothing happens
+        line.send_text(json.dumps({"id": 1, "cancel": True}))
+        while "report" not in told:
+            told = json.loads(line.receive_text())
+        run = told["report"]["run"]
+        assert 0 < run["unfinished"] < 200_000
+        assert run["served"] + run["unfinished"] == 200_000
+
+
+def test_a_long_question_may_be_refused_and_others_have_no_progress(client):
+    with client.websocket_connect("/api/ws") as line:
+        line.send_text(json.dumps({"id": 1, "ask": {**LONG, "rate": -1}, "progress": True}))
+        assert "rate" in json.loads(line.receive_text())["error"]
+        line.send_text(json.dumps({"id": 2, "ask": {"kind": "inspect", "model": "llama-3.1-8b"}, "progress": True}))
+        assert json.loads(line.receive_text())["report"]["layers"] == 32
+
+
 def test_bad_questions_are_errors_in_words(client):
     reply = client.post(
         "/api/ask", json={"ask": {"kind": "estimate", "model": "llama-3.1-8b", "on": "h100", "bacth": 3}}
@@ -105,6 +146,8 @@ def test_no_file_of_this_machine_is_read_over_the_network(client, name):
     for field, other in (("model", {"on": "h100"}), ("on", {"model": "llama-3.1-8b"})):
         reply = client.post("/api/ask", json={"ask": {"kind": "estimate", field: name, **other}}).json()
         assert "files are not read here" in reply["error"]
+    simulate = {"kind": "simulate", "model": "llama-3.1-8b", "on": "h100", "trace": name}
+    assert "files are not read here" in client.post("/api/ask", json={"ask": simulate}).json()["error"]
 
 
 def test_other_sites_may_not_ask(client):

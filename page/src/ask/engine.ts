@@ -11,8 +11,18 @@ export class AskError extends Error {}
 /** A question of one kind. */
 export type Question<K extends keyof Kinds> = Kinds[K]["ask"] & { kind: K };
 
+/** The reader has stopped a question before there was anything to show. */
+export class Stopped extends Error {}
+
+/** For questions that may take long: how far the answer is, and a way to end it early. */
+export interface Along {
+  onprogress?: (done: number, total: number) => void;
+  /** Aborted, the report comes at once with what was done; or Stopped is thrown where nothing can be kept. */
+  signal?: AbortSignal;
+}
+
 export interface Transport {
-  send(ask: Ask): Promise<unknown>;
+  send(ask: Ask, along?: Along): Promise<unknown>;
 }
 
 export type Engine = "server" | "browser";
@@ -73,13 +83,31 @@ class Door {
     }
     const ready = stored(key);
     const found = ready ? Promise.resolve(ready) : this.start().then((transport) => transport.send(ask as Ask));
-    this.kept.set(key, found);
+    this.keep(key, found);
     found.catch((problem: unknown) => {
       if (!(problem instanceof AskError)) this.kept.delete(key); // what the engine refuses it refuses again; a lost line may come back
     });
+    return found as Promise<Kinds[K]["report"]>;
+  }
+
+  /**
+   * The same for a question that may take long (kinds simulate and sweep tell progress and end early; others just answer).
+   * Short questions asked meanwhile are answered meanwhile. What was cut short is not remembered.
+   */
+  async long<K extends keyof Kinds>(ask: Question<K>, along: Along): Promise<Kinds[K]["report"]> {
+    const key = keyOf(ask);
+    if (this.kept.has(key) || stored(key)) return this.ask(ask);
+    const transport = await this.start();
+    if (along.signal?.aborted) throw new Stopped("stopped before it began");
+    const report = (await transport.send(ask as Ask, along)) as Kinds[K]["report"];
+    if (!along.signal?.aborted) this.keep(key, Promise.resolve(report));
+    return report;
+  }
+
+  private keep(key: string, found: Promise<unknown>): void {
+    this.kept.set(key, found);
     const oldest = this.kept.size > MOST_KEPT ? this.kept.keys().next().value : undefined;
     if (oldest !== undefined) this.kept.delete(oldest);
-    return found as Promise<Kinds[K]["report"]>;
   }
 
   /** A report that needs no engine, or nothing. */

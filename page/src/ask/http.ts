@@ -1,11 +1,13 @@
 // The local server: one WebSocket, {id, ask} → {id, report | error}; plain POST where a socket cannot be opened.
+// A long question says progress: true, is told {id, progress} meanwhile, and ended early by {id, cancel: true}.
 import type { Ask } from "../contract";
-import { AskError, type Transport } from "./engine";
+import { AskError, Stopped, type Along, type Transport } from "./engine";
 
 interface Reply {
   id: number;
   report?: unknown;
   error?: string;
+  progress?: [number, number];
 }
 
 function settle(reply: Reply): unknown {
@@ -13,8 +15,10 @@ function settle(reply: Reply): unknown {
   return reply.report;
 }
 
-async function post(ask: Ask): Promise<unknown> {
-  const response = await fetch("./api/ask", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: 0, ask }) });
+async function post(ask: Ask, along?: Along): Promise<unknown> {
+  const response = await fetch("./api/ask", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: 0, ask }), signal: along?.signal ?? null }).catch((problem: unknown) => {
+    throw along?.signal?.aborted ? new Stopped("stopped") : problem;
+  });
   if (!response.headers.get("Content-Type")?.includes("json")) throw new Error(`the server answered ${response.status}`);
   return settle((await response.json()) as Reply);
 }
@@ -23,7 +27,7 @@ export async function server(lost: (why: string) => void): Promise<Transport> {
   const url = new URL("./api/ws", location.href.replace(/[#?].*/, ""));
   url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
   const socket = new WebSocket(url);
-  const waiting = new Map<number, { done: (value: unknown) => void; fail: (why: unknown) => void }>();
+  const waiting = new Map<number, { done: (value: unknown) => void; fail: (why: unknown) => void; along?: Along }>();
   let next = 1;
   const opened = await new Promise<boolean>((done) => {
     socket.onopen = () => done(true);
@@ -37,6 +41,7 @@ export async function server(lost: (why: string) => void): Promise<Transport> {
   socket.onmessage = (event) => {
     const reply = JSON.parse(String(event.data)) as Reply;
     const one = waiting.get(reply.id);
+    if (reply.progress) return one?.along?.onprogress?.(...reply.progress);
     waiting.delete(reply.id);
     try {
       one?.done(settle(reply));
@@ -51,11 +56,12 @@ export async function server(lost: (why: string) => void): Promise<Transport> {
     lost(why);
   };
   return {
-    send: (ask) =>
+    send: (ask, along) =>
       new Promise((done, fail) => {
         const id = next++;
-        waiting.set(id, { done, fail });
-        socket.send(JSON.stringify({ id, ask }));
+        waiting.set(id, { done, fail, along });
+        socket.send(JSON.stringify(along ? { id, ask, progress: true } : { id, ask }));
+        along?.signal?.addEventListener("abort", () => waiting.has(id) && socket.send(JSON.stringify({ id, cancel: true })), { once: true });
       }),
   };
 }

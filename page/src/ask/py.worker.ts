@@ -3,22 +3,52 @@
 interface Python {
   unpackArchive(bytes: Uint8Array, format: string, options?: object): void;
   runPython(code: string): unknown;
-  globals: { get(name: string): (text: string) => string };
+  globals: { get(name: string): Respond & { callPromising: (...given: Parameters<Respond>) => Promise<string> } };
 }
+type Respond = (text: string, tell?: (done: number, total: number) => void, pause?: () => Promise<boolean>) => string;
 
 const CODE = `
-import json
+import json, time
+from pyodide.ffi import can_run_sync, run_sync
 from rooflab.api import answer
 from rooflab.units import InputError
 
-def respond(text):
+class Along:
+    """Tells how far an answer is, and hears of a cancel where the browser lets Python wait for its messages."""
+
+    def __init__(self, tell, pause):
+        self.tell, self.pause, self.told, self.stopped = tell, pause, time.monotonic(), False
+
+    def progress(self, done, total):
+        if time.monotonic() - self.told < 0.05:
+            return
+        self.tell(done, total)
+        if can_run_sync():
+            self.stopped = bool(run_sync(self.pause()))
+        self.told = time.monotonic()
+
+def respond(text, tell=None, pause=None):
     try:
-        return json.dumps({"report": answer(json.loads(text))})
+        along = Along(tell, pause)
+        told = {"progress": along.progress, "cancel": lambda: along.stopped} if tell else {}
+        return json.dumps({"report": answer(json.loads(text), **told)})
     except InputError as problem:
         return json.dumps({"error": str(problem)})
 `;
 
-let respond: ((text: string) => string) | null = null;
+interface Asked {
+  id: number;
+  start?: string;
+  ask?: string;
+  /** Tell how far it is, and let other questions through meanwhile. */
+  long?: boolean;
+  cancel?: boolean;
+}
+
+const hears = "Suspending" in WebAssembly;
+let respond: ReturnType<Python["globals"]["get"]> | null = null;
+const cancelled = new Set<number>();
+let busy: Promise<unknown> = Promise.resolve();
 
 async function start(base: string): Promise<void> {
   const bytes = async (path: string) => {
@@ -37,19 +67,50 @@ async function start(base: string): Promise<void> {
   respond = python.globals.get("respond");
 }
 
-self.onmessage = async (event: MessageEvent<{ id: number; start?: string; ask?: string }>) => {
-  const { id, start: base, ask } = event.data;
+/** Resolves after the messages that have come meanwhile. */
+function turn(): Promise<void> {
+  return new Promise((done) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => (port1.close(), done());
+    port2.postMessage(null);
+  });
+}
+
+function say(id: number, text: string): void {
+  const problem = text.startsWith('{"error"') ? (JSON.parse(text) as { error: string }) : null;
+  self.postMessage(problem ? { id, error: problem.error } : { id, report: text.slice('{"report": '.length, -1) });
+}
+
+function failed(id: number, problem: unknown): void {
+  const lines = String(problem instanceof Error ? problem.message : problem).trim().split("\n");
+  self.postMessage({ id, error: `the engine failed: ${lines[lines.length - 1]}` });
+}
+
+async function long(id: number, ask: string): Promise<void> {
+  const tell = (done: number, total: number): void => self.postMessage({ id, progress: [done, total] });
+  const pause = async (): Promise<boolean> => (await turn(), cancelled.has(id));
+  try {
+    say(id, hears ? await respond!.callPromising(ask, tell, pause) : respond!(ask, tell, pause));
+  } catch (problem) {
+    failed(id, problem);
+  }
+  cancelled.delete(id);
+}
+
+self.onmessage = async (event: MessageEvent<Asked>) => {
+  const { id, start: base, ask, long: slow, cancel } = event.data;
+  if (cancel) return void cancelled.add(id);
   try {
     if (base !== undefined) {
-      await start(base);
-      self.postMessage({ id });
+      busy = start(base);
+      await busy;
+      self.postMessage({ id, hears });
     } else {
-      const text = respond!(ask!);
-      const problem = text.startsWith('{"error"') ? (JSON.parse(text) as { error: string }) : null;
-      self.postMessage(problem ? { id, error: problem.error } : { id, report: text.slice('{"report": '.length, -1) });
+      if (!respond) await busy; // asked anew of a worker that has only begun
+      if (slow) busy = busy.then(() => long(id, ask!)); // one at a time
+      else say(id, respond!(ask!));
     }
   } catch (problem) {
-    const lines = String(problem instanceof Error ? problem.message : problem).trim().split("\n");
-    self.postMessage({ id, error: `the engine failed: ${lines[lines.length - 1]}` });
+    failed(id, problem);
   }
 };

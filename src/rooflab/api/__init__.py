@@ -17,8 +17,10 @@ __all__ = ["Ask", "Report", "answer", "ask_of", "plain_report", "report_of", "sc
 
 Ask = asks.Ask | design_asks.Asks | simulate_asks.Asks
 Report = asks.Report | design_asks.Reports | simulate_asks.Reports
+Progress = Callable[[int, int], None]
+"""Told (done, total)."""
 
-_ANSWERS: dict[type, Callable[[Any], Any]] = {
+_ANSWERS: dict[type, Callable[..., Any]] = {
     InspectAsk: answers.inspect,
     EstimateAsk: answers.answer_estimate,
     StepAsk: answers.answer_step,
@@ -29,6 +31,8 @@ _ANSWERS: dict[type, Callable[[Any], Any]] = {
     **design.ANSWERS,
     **simulate.ANSWERS,
 }
+_LONG = (design_asks.SweepAsk, simulate_asks.SimulateAsk)
+"""Questions whose answers say how far they are and can be stopped early; the report then holds what was done."""
 _TOO_LARGE = "the numbers are too large or too small to compute with; give batch, lengths and hardware within reason"
 _KINDS: dict[str, type] = {kind.__struct_config__.tag: kind for kind in _ANSWERS}  # type: ignore[attr-defined]
 
@@ -87,24 +91,29 @@ def _choices(annotation: Any) -> tuple[str, ...]:
     return next((found for part in get_args(annotation) if (found := _choices(part))), ())
 
 
-def report_of(ask: Ask) -> Report:
-    """The report of a checked question.
+def report_of(ask: Ask, *, progress: Progress | None = None, cancel: Callable[[], bool] | None = None) -> Report:
+    """The report of a checked question; for `progress` and `cancel` see `answer`.
 
     Raises InputError for whatever cannot be answered, in one line.
     """
+    more = {"progress": progress, "cancel": cancel} if type(ask) in _LONG else {}
     try:
-        return _ANSWERS[type(ask)](ask)
+        return _ANSWERS[type(ask)](ask, **more)
     except (OverflowError, ZeroDivisionError):
         raise InputError(_TOO_LARGE) from None
 
 
-def answer(data: Mapping[str, Any]) -> dict[str, Any]:
+def answer(
+    data: Mapping[str, Any], *, progress: Progress | None = None, cancel: Callable[[], bool] | None = None
+) -> dict[str, Any]:
     """A question as plain data in, its report as plain data out: SI units, JSON-ready, never NaN.
 
+    Questions that may take long (kinds simulate and sweep) tell `progress` (done, total) now and then, and end early once
+    `cancel` says so, with what is done by then; the others pay no heed to either.
     Raises InputError for bad input.
     """
     try:
-        return plain_report(report_of(ask_of(data)))
+        return plain_report(report_of(ask_of(data), progress=progress, cancel=cancel))
     except RecursionError:
         raise InputError("ask: is nested too deeply; give the content of one config.json and one machine") from None
 

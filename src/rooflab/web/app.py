@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import logging
@@ -17,7 +18,7 @@ import msgspec
 import uvicorn
 from litestar import Litestar, Response, WebSocket, get, post, websocket
 from litestar.enums import RequestEncodingType
-from litestar.exceptions import HTTPException, WebSocketDisconnect
+from litestar.exceptions import HTTPException, WebSocketDisconnect, WebSocketException
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.params import Body
@@ -32,6 +33,8 @@ from rooflab.web.reference import Reference
 
 LARGEST_ASK = 2_000_000
 """Bytes; a config.json is a few thousand."""
+_TELL_EVERY = 0.1
+"""Seconds between words on how far a long answer is."""
 for _kind, _ending in (("application/wasm", ".wasm"), ("text/javascript", ".mjs"), ("text/javascript", ".js")):
     mimetypes.add_type(_kind, _ending)
 _HEADERS = {
@@ -49,12 +52,23 @@ class Question(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     ask: dict[str, Any]
 
 
+class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a socket takes: a question, with `progress` one whose progress is told; or `cancel`, which ends one of those early."""
+
+    id: int = 0
+    ask: dict[str, Any] = {}
+    progress: bool = False
+    cancel: bool = False
+
+
 class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The answer to a question: a report, or why there is none."""
 
     id: int
     report: dict[str, Any] | None = None
     error: str | None = None
+    progress: tuple[int, int] | None = None
+    """(done, total), of a question that is being answered."""
 
 
 def _refuse_files(ask: dict[str, Any]) -> None:
@@ -65,13 +79,15 @@ def _refuse_files(ask: dict[str, Any]) -> None:
             raise InputError(
                 f"{field}: files are not read here; drop the config.json on the page, or use the command line"
             )
+    if ask.get("trace") is not None:
+        raise InputError("trace: files are not read here; drop the file on the page, or use the command line")
 
 
-def reply(question: Question) -> Reply:
-    """Answer one question; bad input is an error in words."""
+def reply(question: Question | Message, **told: Any) -> Reply:
+    """Answer one question; bad input is an error in words. `told` are progress and cancel of `answer`."""
     try:
         _refuse_files(question.ask)
-        return Reply(id=question.id, report=answer(question.ask))
+        return Reply(id=question.id, report=answer(question.ask, **told))
     except InputError as problem:
         return Reply(id=question.id, error=str(problem))
     except Exception as problem:  # a fault of the engine must not take the page's line down with it
@@ -85,21 +101,69 @@ def ask(data: Annotated[Question, Body(media_type=RequestEncodingType.JSON)]) ->
     return reply(data)
 
 
+class _Line:
+    """A socket's questions: short ones are answered at once, long ones aside, so that these never make those wait."""
+
+    def __init__(self, socket: WebSocket[Any, Any, Any]):
+        self._socket = socket
+        self._encoder = msgspec.json.Encoder()
+        self._ends: dict[int, threading.Event] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def send(self, found: Reply) -> None:
+        await self._socket.send_data(self._encoder.encode(found).decode())
+
+    async def take(self, message: Message) -> None:
+        """Answer a message, or begin to."""
+        if message.cancel:
+            if end := self._ends.get(message.id):
+                end.set()
+        elif message.progress:
+            task = asyncio.create_task(self._long(message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            await self.send(reply(message))
+
+    async def _long(self, message: Message) -> None:
+        """Answer in a thread, and say how far it is a few times a second."""
+        end = self._ends[message.id] = threading.Event()
+        far: list[tuple[int, int]] = []
+        work = asyncio.create_task(
+            asyncio.to_thread(reply, message, progress=lambda done, total: far.append((done, total)), cancel=end.is_set)
+        )
+        while not (await asyncio.wait({work}, timeout=_TELL_EVERY))[0]:
+            if far and not end.is_set():
+                await self.send(Reply(id=message.id, progress=far[-1]))
+            del far[:-1]
+        del self._ends[message.id]
+        with contextlib.suppress(WebSocketException, RuntimeError):  # the reader may have gone meanwhile
+            await self.send(work.result())
+
+    def close(self) -> None:
+        """End whatever is still being answered."""
+        for end in self._ends.values():
+            end.set()
+
+
 @websocket("/api/ws")
 async def asks(socket: WebSocket[Any, Any, Any]) -> None:
-    """The same over a socket, question by question."""
+    """The same over a socket: {id, ask, progress} is told {id, progress: [done, total]} meanwhile, {id, cancel} ends it early."""
     await socket.accept()
-    decoder, encoder = msgspec.json.Decoder(Question), msgspec.json.Encoder()
+    decoder, line = msgspec.json.Decoder(Message), _Line(socket)
     try:
         while True:
             text = await socket.receive_data(mode="text")
             try:
-                found = reply(decoder.decode(text))
+                message = decoder.decode(text)
             except (msgspec.MsgspecError, UnicodeError, RecursionError) as problem:
-                found = Reply(id=0, error=f"message: {problem}")
-            await socket.send_data(encoder.encode(found).decode())
+                await line.send(Reply(id=0, error=f"message: {problem}"))
+            else:
+                await line.take(message)
     except WebSocketDisconnect:
         return
+    finally:
+        line.close()
 
 
 @get("/api/health", sync_to_thread=False)
