@@ -16,6 +16,7 @@ import msgspec
 
 from rooflab import kernels, num
 from rooflab.collectives import exchange_time
+from rooflab.kernels import experts
 from rooflab.kernels.machine import Machine
 from rooflab.placement import units_touched
 from rooflab.price import Cost, Rates, Roofline
@@ -34,6 +35,8 @@ _WHOLE = 1.0
 CYCLES = frozenset({"launch", "fill", "wave", "split", "step"})
 CLOCKED = frozenset({"gemm", "batched_gemm", "decode_attention", "latent_decode", "experts", "convolution", "update"})
 """Parameters that are cycles rather than seconds, and the families where that was seen from device to device."""
+FEW = 0.25
+"""Share of another kernel's rows below which a newer kernel is taken for a special case."""
 STAND_IN = (0.8, 1.3)
 """How much wider a band gets, down and up, where another format's parameters stand in."""
 
@@ -158,6 +161,87 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """Where they come from, for people."""
 
 
+def _numbers(version: str) -> tuple[int, ...]:
+    """A version as numbers, for order: "0.19.0" before "0.24.0"; a release candidate counts as its release."""
+    pieces = version.strip().lstrip("v").replace("rc", ".").replace("post", ".").split(".")
+    return tuple(int(piece) for piece in pieces[:3] if piece.isdecimal())
+
+
+def _pick(filed: list[Fit], kernel: str, version: str) -> Fit | None:
+    """Of the fits of one family, format and engine: the kernel named, one of its make, or what that version runs."""
+    named = [fit for fit in filed if fit.kernel]
+    usual = next((fit for fit in filed if not fit.kernel), None)
+    if kernel:
+        exact = next((fit for fit in named if fit.kernel == kernel), None)
+        if exact is not None:
+            return exact
+        make = experts.make(kernel)
+        alike = [fit for fit in named if make and experts.make(fit.kernel) == make]
+        if alike:
+            return max(alike, key=lambda fit: (_newest(fit), _seen(fit)))
+    if usual is None or usual.family != "experts" or not named:
+        return usual
+    return _usual_experts(named, version)
+
+
+def _newest(fit: Fit) -> tuple[int, ...]:
+    return max((_numbers(each) for each in fit.version.split(",")), default=())
+
+
+def _oldest(fit: Fit) -> tuple[int, ...]:
+    return min((_numbers(each) for each in fit.version.split(",")), default=())
+
+
+def _seen(fit: Fit) -> int:
+    return fit.rows + fit.held_rows
+
+
+def _usual_experts(named: list[Fit], version: str) -> Fit:
+    """The expert kernel that ran most shapes: in the version asked for, else in the newest that ran enough of them."""
+    asked = _numbers(version)
+    known = named
+    if asked:
+        first = min(_oldest(fit) for fit in named)
+        known = [fit for fit in named if _oldest(fit) <= max(asked, first)]
+    enough = [fit for fit in known if _seen(fit) >= FEW * max(_seen(other) for other in known)]
+    latest = max(_newest(fit) for fit in enough)
+    return max((fit for fit in enough if _newest(fit) == latest), key=_seen)
+
+
+class Mixture(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far rows of any kernel are from the one taken where none is named."""
+
+    device: str
+    dtype: str
+    backend: str
+    version: str = ""
+    """Version the rows ran in; empty where any may have run."""
+    kernels: int
+    rows: int
+    held_error: float
+    coverage: float
+    band: tuple[float, float]
+
+
+@cache
+def mixtures() -> dict[tuple[str, str, str], list[Mixture]]:
+    """Bands of expert kernels that are not named, by device, format and engine; the newest version first."""
+    data = tomllib.loads((FOLDER.parent / "mixtures.toml").read_text(encoding="utf-8"))
+    found: dict[tuple[str, str, str], list[Mixture]] = {}
+    for one in sorted(msgspec.convert(data["mixture"], list[Mixture]), key=lambda m: _numbers(m.version), reverse=True):
+        found.setdefault((one.device, one.dtype, one.backend), []).append(one)
+    return found
+
+
+def mixture(device: str, fit: Fit, version: str) -> tuple[float, float] | None:
+    """The band of a kernel that was not named: of what ran in that version or the one before it, else of all versions."""
+    known = mixtures().get((device, fit.dtype, fit.backend), [])
+    asked = _numbers(version)
+    ran = [one for one in known if one.version and asked and _numbers(one.version) <= asked]
+    ran = ran or [one for one in known if not one.version]
+    return ran[0].band if ran and fit.family == "experts" else None
+
+
 class Fits:
     """The fits that apply to one device, its own first."""
 
@@ -166,27 +250,32 @@ class Fits:
         names = dict.fromkeys((device, *self.group.parents))
         self.shelves = [read(FOLDER / f"{name}.toml") for name in names if name in measured_devices()]
 
-    def choose(self, family: str, dtypes: tuple[str, ...], backend: str, kernel: str = "") -> Chosen | None:
+    def choose(
+        self, family: str, dtypes: tuple[str, ...], backend: str, kernel: str = "", version: str = ""
+    ) -> Chosen | None:
         """The nearest fit of a family: on this device before elsewhere, in the format asked for before a stand-in's.
 
-        A kernel asked for by name is preferred to the engine's mixture on the same device.
+        A kernel asked for by name is preferred on the same device, then one of the same make; without a name, what the
+        engine runs in that version, or in its newest.
         """
         backends = (backend, *(b for b in (*BACKENDS, STOCK, "any") if b != backend))
         for shelf in self.shelves:
-            for wanted in dict.fromkeys((kernel, "")):
-                table = {(fit.family, fit.dtype, fit.backend): fit for fit in shelf.fits if fit.kernel == wanted}
-                for step, dtype in enumerate(dtypes[: 1 if wanted else None]):
-                    for name in backends[: 1 if wanted else None]:
-                        fit = table.get((family, dtype, name))
-                        if fit is not None:
-                            return self._chosen(fit, shelf, stand_in=step > 0 or name != backend)
+            for step, dtype in enumerate(dtypes):
+                for name in backends:
+                    filed = [f for f in shelf.fits if (f.family, f.dtype, f.backend) == (family, dtype, name)]
+                    asked = version if name == backend else ""
+                    fit = _pick(filed, kernel, asked)
+                    if fit is not None:
+                        any_of = mixture(shelf.device, fit, asked) if fit.kernel != kernel else None
+                        return self._chosen(fit, shelf, stand_in=step > 0 or name != backend, any_of=any_of)
         return None
 
-    def _chosen(self, fit: Fit, shelf: Shelf, stand_in: bool) -> Chosen:
-        low, high = fit.band
+    def _chosen(self, fit: Fit, shelf: Shelf, stand_in: bool, any_of: tuple[float, float] | None = None) -> Chosen:
+        low, high = any_of or fit.band
         values, borrowed = dict(fit.parameters), shelf.device != self.device
         if borrowed:
-            low, high = self.group.band.get(fit.family, self.group.band["other"])
+            own = self.group.band.get(fit.family, self.group.band["other"])
+            low, high = (min(own[0], low), max(own[1], high)) if any_of else own
             if self.clock and shelf.clock and fit.family in CLOCKED:
                 values = {n: v * shelf.clock / self.clock if n in CYCLES else v for n, v in values.items()}
             values.update(_seconds(self.group.change.get(fit.family, {})))
@@ -267,11 +356,13 @@ class Fitted:
         *,
         kernel: str = "",
         dtype: str = "",
+        version: str = "",
         launch_scale: Number = _WHOLE,
         fits: Any = None,
     ):
         self.system, self.layout, self.profile = system, layout, profile
         self.backend, self.kernel, self.dtype, self.launch_scale = backend, kernel, dtype, launch_scale
+        self.version = version
         self.fits = fits if fits is not None else fits_for(system)
         self.peak = Roofline(system, layout, profile, PEAK)
         self._found: dict[tuple[str, str, str], tuple[Chosen | None, Machine | None]] = {}
@@ -291,7 +382,7 @@ class Fitted:
         dtypes = dtype_keys(family, op, runs_as, self.backend)
         if self.dtype:
             dtypes = (self.dtype, *(each for each in dtypes if each != self.dtype))
-        chosen = self.fits.choose(family, dtypes, self.backend, self.kernel)
+        chosen = self.fits.choose(family, dtypes, self.backend, self.kernel, self.version)
         if chosen is None or family in (*kernels.COLLECTIVES, *kernels.CUSTOM):
             return chosen, None
         rate = device.rate("bf16")

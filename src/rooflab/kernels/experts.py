@@ -47,6 +47,19 @@ PRIORS: dict[str, tuple[float, float]] = {
 }
 
 
+MAKES = ("marlin", "deepgemm", "trtllm", "cutlass", "triton")
+"""Libraries of expert kernels, by the word that gives them away in a kernel's name; the first that fits."""
+UNMARKED = ("fused_moe", "mxfp4_moe")
+"""Names of engines' own kernels, written in Triton, that do not say so."""
+
+
+def make(kernel: str) -> str:
+    """The library a kernel of that name comes from, "" where the name does not say."""
+    plain = kernel.lower()
+    found = next((word for word in MAKES if word in plain), "")
+    return found or ("triton" if any(word in plain for word in UNMARKED) else "")
+
+
 class Load(msgspec.Struct, frozen=True):
     """What one rank's experts receive."""
 

@@ -43,7 +43,9 @@ class Pick:
         self.chosen = chosen
         self.group = None
 
-    def choose(self, family: str, _dtypes: tuple[str, ...], _backend: str, _kernel: str = "") -> Chosen | None:
+    def choose(
+        self, family: str, _dtypes: tuple[str, ...], _backend: str, _kernel: str = "", _version: str = ""
+    ) -> Chosen | None:
         return self.chosen if self.chosen is not None and self.chosen.source == family else None
 
 

@@ -45,7 +45,10 @@ def predict(batch: Batch, system: System, fits: Any = None, prices: str = "fitte
     else:
         backend = batch.backend if batch.backend not in ("nccl", "vidur") else "any"
         found = fits if fits is not None else fits_for(system)
-        pricer = Fitted(system, layout, used, backend, kernel=batch.kernel, dtype=batch.dtype, fits=found)
+        version = batch.version.rpartition(", ")[2]
+        pricer = Fitted(
+            system, layout, used, backend, kernel=batch.kernel, dtype=batch.dtype, version=version, fits=found
+        )
         cost = pricer.exchange(batch.op, batch.family) if batch.op.collective else pricer.cost(batch.op)
     time = numpy.maximum(cost.compute, cost.memory) + cost.comm + cost.overhead
     time = numpy.broadcast_to(time, batch.seconds.shape)

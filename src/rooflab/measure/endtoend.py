@@ -228,7 +228,7 @@ def scene_of(run: Run, model: Model, launch_scale: float) -> Scene:
     if not holds:
         raise InputError(f"layout: {'; '.join(reasons)}")
     backend = backend_of(run.backend)
-    pricer = Fitted(system, layout, used, KERNELS.get(backend, backend), launch_scale=launch_scale)
+    pricer = Fitted(system, layout, used, KERNELS.get(backend, backend), version=run.version, launch_scale=launch_scale)
     return Scene(
         model=model, precision=precision_of(run, model), layout=layout, system=system, profile=used, pricer=pricer
     )

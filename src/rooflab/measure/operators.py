@@ -57,12 +57,13 @@ def batches(table: Table) -> tuple[list[Batch], dict[str, int]]:
     if "kernel_source" not in frame:
         frame = frame.assign(kernel_source="")
     source = frame["kernel_source"].astype(object)
-    frame = frame.assign(kernel_source=source.where(source.notna(), "").astype(str))
-    keys = ["system", "backend", "kernel_source", *table.kind.dtype]
+    named = source.where(source.notna(), "").astype(str)
+    frame = frame.assign(kernel_source=named, ran=frame["version"].astype(str).where(named == "", ""))
+    keys = ["system", "backend", "kernel_source", "ran", *table.kind.dtype]
     for values, rows in frame.groupby(keys, sort=True, dropna=False):
-        formats = [DTYPES.get(str(v)) for v in values[3:]]
+        formats = [DTYPES.get(str(v)) for v in values[4:]]
         if None in formats:
-            odd = str(values[3 + formats.index(None)])
+            odd = str(values[4 + formats.index(None)])
             _count(skipped, f"number format {odd!r} is not one RoofLab prices", len(rows))
             continue
         for family, dtype, part, op, held in reader(rows, [f for f in formats if f]):
