@@ -669,10 +669,11 @@ def test_the_classroom_knows_only_tensor_parallelism():
 def test_a_profile_s_name_and_rates_are_in_the_notes():
     """A-066, E-26: estimates say which profile made them, and that rates are assumed."""
     for name in PROFILES:
-        report = api.answer({"kind": "estimate", "model": "llama-3.1-8b", "on": "h100-sxm", "profile": name})
+        ask = {"kind": "estimate", "model": "llama-3.1-8b", "on": "h100-sxm", "profile": name, "prices": "roofline"}
+        report = api.answer(ask)
         assert report["profile"] == name
         assert any(f"profile {name}" in note for note in report["notes"])
-    assert any("assumed" in note for note in estimate("dense")["notes"])
+    assert any("assumed" in note for note in api.answer({**ask, "profile": "operator"})["notes"])
 
 
 # ------------------------------------------------------------------------------------------------ notes

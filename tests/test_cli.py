@@ -271,7 +271,7 @@ def test_the_estimate_says_the_bars_of_memory_and_the_band():
     """B-001, A-066: fits, memory by kind, times with their band, cost, energy, and what was assumed."""
     text = terminal.plain(page(api.answer(QUESTION)), 100)
     for word in ("fits", "85.9 GB = 80.0 GiB", "weights", "cache", "workspace", "reserve", "TTFT", "TPOT", "E2E", "band",
-                 "Cost per million", "Energy", "bound by", "assumed"):  # fmt: skip
+                 "Cost per million", "Energy", "bound by", "prices fitted"):  # fmt: skip
         assert word in text
 
 

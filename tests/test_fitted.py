@@ -251,8 +251,14 @@ ASK = {"kind": "estimate", "model": "llama-2-70b", "on": "h100-sxm", "tp": 8, "b
 
 
 def test_asks_choose_prices():
-    """A-066: an estimate says whether it is roofline or fitted, and brackets itself."""
-    plain, priced = api.answer(ASK), api.answer({**ASK, "prices": "fitted"})
+    """A-066: an estimate says whether it is roofline or fitted, and brackets itself; kernels' prices are the usual ones."""
+    plain, priced = api.answer({**ASK, "prices": "roofline"}), api.answer({**ASK, "prices": "fitted"})
+    assert api.answer(ASK)["tpot"] == priced["tpot"]
+    rated = api.answer({**ASK, "switches": {"compute_efficiency": 0.65}})
+    assert rated["tpot"] == plain["tpot"]
+    assert any("because compute_efficiency is given" in note for note in rated["notes"])
+    with pytest.raises(InputError, match=r"switches.compute_efficiency: 0.5 is a rate of the roofline"):
+        api.answer({**ASK, "prices": "fitted", "switches": {"compute_efficiency": 0.5}})
     assert (plain["basis"], priced["basis"]) == ("roofline", "fitted")
     assert priced["low"]["tpot"] < priced["tpot"] < priced["high"]["tpot"]
     assert priced["tpot"] != plain["tpot"]

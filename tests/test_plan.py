@@ -9,6 +9,7 @@ from rooflab import catalog, chip, graph, hf, plan
 from rooflab.catalog import rules
 from rooflab.estimate import Workload, estimate
 from rooflab.fits import memory
+from rooflab.fitted import USUAL, pricer_of
 from rooflab.model import Attention, Block, Dense, Model
 from rooflab.plan.checks import Scenario
 from rooflab.profiles import profile
@@ -156,14 +157,14 @@ def test_fleets_of_the_engine():
     for one in fleets:
         assert one.replicas * one.users_per_replica >= 400
         assert one.total == one.replicas * one.devices_per_replica
+        pricer = pricer_of(USUAL, DGX, one.layout, used, "vllm")
         work = Workload(batch=one.batch_at_limit, prompt=3000, output=200)
-        found = estimate(LLAMA, BF16, one.layout, DGX, work, used)
+        found = estimate(LLAMA, BF16, one.layout, DGX, work, used, pricer=pricer)
         assert found.fits
         assert found.mid.tpot <= 0.03
         if one.batch_at_limit < 400:
-            more = estimate(
-                LLAMA, BF16, one.layout, DGX, Workload(batch=one.batch_at_limit + 1, prompt=3000, output=200), used
-            )
+            work = Workload(batch=one.batch_at_limit + 1, prompt=3000, output=200)
+            more = estimate(LLAMA, BF16, one.layout, DGX, work, used, pricer=pricer)
             assert not more.fits or more.mid.tpot > 0.03
     assert plan.fleet(LLAMA, DGX, users=4, prompt=3000, output=200, tpot=1e-6, most=8) == ()
 

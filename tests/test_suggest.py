@@ -15,6 +15,7 @@ from rooflab import catalog, hf
 from rooflab.catalog import rules
 from rooflab.estimate import Workload, estimate
 from rooflab.fits import feasible, layout_rules, memory
+from rooflab.fitted import USUAL, pricer_of
 from rooflab.profiles import profile
 from rooflab.sweep.engines import command, refusals
 from rooflab.sweep.evaluate import run
@@ -28,6 +29,11 @@ OPERATOR = profile("operator")
 MODELS = {
     name: hf.load(name) for name in ("llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-20b")
 }
+
+
+def _alone(model, layout, system, work):
+    pricer = pricer_of(USUAL, system, layout, OPERATOR, "vllm")
+    return estimate(model, Precision(), layout, system, work, OPERATOR, band=False, pricer=pricer)
 
 
 def _ask(model, on, **more):
@@ -65,18 +71,14 @@ def test_every_suggestion_would_start(model, on, users, formats):
 
 def test_figures_are_the_estimates():
     """What is said of a layout is what the estimate says of it."""
+    model, system = MODELS["llama-3.1-70b"], catalog.system("8x h100-sxm")
     for one in _ask("llama-3.1-70b", "8x h100-sxm", tpot=0.05).layouts:
         work = Workload(batch=one.batch, prompt=2048, output=256)
-        found = estimate(
-            MODELS["llama-3.1-70b"], Precision(), one.layout, catalog.system("8x h100-sxm"), work, OPERATOR
-        )
+        found = _alone(model, one.layout, system, work)
         assert one.tpot == pytest.approx(found.mid.tpot, rel=1e-12)
         assert one.ttft_together == pytest.approx(found.mid.ttft, rel=1e-12)
         assert one.throughput_per_device == pytest.approx(found.mid.throughput_per_device, rel=1e-12)
-        single = msgspec.structs.replace(work, batch=1)
-        alone = estimate(
-            MODELS["llama-3.1-70b"], Precision(), one.layout, catalog.system("8x h100-sxm"), single, OPERATOR
-        )
+        alone = _alone(model, one.layout, system, msgspec.structs.replace(work, batch=1))
         assert one.ttft == pytest.approx(alone.mid.ttft, rel=1e-12)
         assert one.tpot_loaded >= one.tpot
 
@@ -113,7 +115,7 @@ def test_the_best_is_the_best_of_all_that_boot():
                 refusals(e, model, layout, system, Precision(), work, OPERATOR) for e in ENGINES.values()
             ):
                 continue
-            found = estimate(model, Precision(), layout, system, work, OPERATOR, band=False)
+            found = _alone(model, layout, system, work)
             best = max(best, found.mid.throughput_per_device)
     assert _ask("mixtral-8x7b", "8x h100-sxm").layouts[0].throughput_per_device == pytest.approx(best, rel=1e-12)
 

@@ -11,6 +11,7 @@ import pytest
 
 from rooflab import catalog, hf
 from rooflab.estimate import Workload, estimate
+from rooflab.fitted import USUAL, pricer_of
 from rooflab.profiles import profile
 from rooflab.sweep import evaluate, gather, journal, spaces
 from rooflab.sweep.spaces import FORMAT_FIELDS
@@ -39,7 +40,8 @@ def _alone(row):
     layout = Layout(**{name: row[name] for name in ("tp", "pp", "cp", "kv_shard")})
     precision = Precision(attention=row["weights"], ffn=row["weights"], expert=row["weights"])
     work = Workload(batch=row["batch"], prompt=2048, output=256)
-    return estimate(LLAMA, precision, layout, system, work, OPERATOR, band=False)
+    pricer = pricer_of(USUAL, system, layout, OPERATOR, "vllm")
+    return estimate(LLAMA, precision, layout, system, work, OPERATOR, band=False, pricer=pricer)
 
 
 def test_rows_are_the_single_estimates():

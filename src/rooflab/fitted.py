@@ -28,6 +28,14 @@ from rooflab.work import FORMATS, Layout, Op
 Number = Any
 FOLDER = Path(__file__).parent / "catalog" / "fits"
 BACKENDS = ("vllm", "sglang", "trtllm")
+PRICES = ("roofline", "fitted")
+"""What prices operators by name; a table of one's own prices single points too."""
+USUAL = "fitted"
+"""What prices them unless asked otherwise, where the profile counts kernels; coarser profiles keep their roofline."""
+RATES = frozenset(
+    {"compute_efficiency", "memory_efficiency", "link_efficiency", "launch_time", "tiles", "vector_units", "rate_by_dtype"}
+)
+"""Switches of a profile that say how fast its roofline is; fitted prices have their own."""
 STOCK = "torch"
 """PyTorch's own kernels, as `rooflab measure` times them: they stand in where no engine's were measured."""
 PEAK = Rates(compute=1.0, memory=1.0, link=1.0, launch_time=0.0, pass_time=0.0, tiles=False)
@@ -469,6 +477,16 @@ class Fitted:
         own = self.exchange(op, "custom_all_reduce")
         faster = own if not num.is_array(own.comm) and own.comm <= cost.comm else cost
         return Cost(0.0, 0.0, num.minimum(cost.comm, own.comm), 0.0, faster.basis, faster.low, faster.high, cost.floor)
+
+
+def counts_kernels(profile: Profile) -> bool:
+    """Whether a profile's operators are kernels, so that kernels' prices apply."""
+    return profile.counting == "kernels" and profile.group == "op"
+
+
+def pricer_of(prices: str, system: System, layout: Layout, profile: Profile, engine: str) -> Fitted | None:
+    """What prices operators; None for the profile's roofline, which coarser profiles always keep."""
+    return Fitted(system, layout, profile, engine) if prices == "fitted" and counts_kernels(profile) else None
 
 
 _UNMEASURED = {"compute": 0.6, "memory": 0.75, "launch": "4 us"}

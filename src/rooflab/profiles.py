@@ -80,7 +80,7 @@ PROFILES: dict[str, Profile] = {
         title="engine kernels, achievable rates",
         leaves_out=(
             "engine scheduling, tokenisation and network time",
-            "kernel choice and tuning: efficiencies are assumed, the band shows how far they may be off",
+            "kernel choice and tuning: the engine's usual kernel is taken, the band shows how far off that may be",
             "overlap of communication with computation",
         ),
     ),

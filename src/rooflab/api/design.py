@@ -33,11 +33,12 @@ from rooflab.api.design_asks import (
     Table,
 )
 from rooflab.api.quantities import units_of
-from rooflab.api.resolve import PRICES, layout_of, model_of, precision_of, profile_of, system_of, workload_of
+from rooflab.api.resolve import layout_of, model_of, precision_of, prices_of, profile_of, system_of, workload_of
 from rooflab.api.spans import MOST_ROWS, values_of
 from rooflab.catalog import rules
 from rooflab.estimate import Workload
 from rooflab.fits import feasible, layout_rules
+from rooflab.fitted import PRICES
 from rooflab.model import Model
 from rooflab.plan.checks import Scenario
 from rooflab.profiles import Profile
@@ -198,9 +199,8 @@ def _used(ask: Any) -> Any:
 
 def _priced(ask: Any, used: Profile) -> dict[str, Any]:
     """Prices and engine of a question about many points; tables of one's own price single points only."""
-    kernels = used.counting == "kernels" and used.group == "op"
-    prices = ask.prices or (PRICES if kernels else "roofline")
-    if prices not in ("roofline", "fitted"):
+    prices, _ = prices_of(ask, used)
+    if prices not in PRICES:
         raise InputError(f"prices: {shown(prices)} prices single points; sweeps take 'roofline' or 'fitted'")
     return {"prices": prices, "engine": ask.engine}
 

@@ -12,7 +12,7 @@ from rooflab import catalog, hf
 from rooflab.api.asks import _Ask, _Loaded, _Placed
 from rooflab.estimate import Workload
 from rooflab.fits import feasible, layout_rules
-from rooflab.fitted import Fitted
+from rooflab.fitted import RATES, USUAL, Fitted, counts_kernels
 from rooflab.model import Attention, LatentAttention, Model, MoE
 from rooflab.price import Pricer
 from rooflab.profiles import PROFILES, Profile, profile
@@ -20,8 +20,6 @@ from rooflab.system import System
 from rooflab.units import InputError, nearest, parse, shown
 from rooflab.work import FORMATS, Layout, Precision
 
-PRICES = "roofline"
-"""What prices operators unless the ask says otherwise: roofline or fitted."""
 CLASSES = ("attention", "ffn", "expert", "embedding", "head", "kv", "state", "activation")
 _FLOATS = ("fp32", "bf16", "fp16")
 _LINEAR = ("attention", "ffn", "expert")
@@ -262,17 +260,31 @@ def setting_of(ask: _Placed) -> Setting:
     )
 
 
+def prices_of(ask: Any, used: Profile) -> tuple[str, list[str]]:
+    """Name of what prices the operators, and what to say about it.
+
+    Rates of one's own mean the roofline at those rates. Raises InputError where both they and fitted prices are asked for.
+    """
+    own = sorted(RATES.intersection(ask.switches))
+    if not own or not counts_kernels(used):
+        return ask.prices or (USUAL if counts_kernels(used) else "roofline"), []
+    if ask.prices not in (None, "roofline"):
+        raise InputError(
+            f"switches.{own[0]}: {shown(ask.switches[own[0]])} is a rate of the roofline, and prices are "
+            f"{shown(ask.prices)}; leave one of them out"
+        )
+    return "roofline", [] if ask.prices else [f"prices of the roofline, because {own[0]} is given"]
+
+
 def pricer_of(ask: _Placed, system: System, layout: Layout, used: Profile) -> tuple[Pricer | None, list[str]]:
     """What prices the operators, None for the profile's roofline, and what to say about it.
 
     Kernels' prices need operators at the grain of kernels, so the coarser profiles keep their roofline.
     """
-    kernels = used.counting == "kernels" and used.group == "op"
-    usual = "fitted" if getattr(ask, "concurrency", None) is not None else PRICES
-    prices = ask.prices or (usual if kernels else "roofline")
+    prices, said = prices_of(ask, used)
     if prices == "roofline":
-        return None, []
-    if not kernels:
+        return None, said
+    if not counts_kernels(used):
         raise InputError(f"prices: {shown(prices)} are of kernels; the {used.name} profile is coarser; use 'roofline'")
     fitted = Fitted(system, layout, used, ask.engine)
     if prices == "fitted":

@@ -9,7 +9,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from rooflab import catalog, explain, fits, graph, price
+import msgspec
+
+from rooflab import catalog, explain, fits, graph, kernels, price, units
 from rooflab import estimate as est
 from rooflab.api import derived
 from rooflab.api.answers import A_PRICE, basis_of, header, run, scene_of
@@ -17,7 +19,9 @@ from rooflab.api.asks import ExplainAsk, ExplainReport, Line
 from rooflab.api.detail import steps_of
 from rooflab.api.resolve import Setting, setting_of, workload_of
 from rooflab.estimate import Estimate, Workload
+from rooflab.fitted import Fitted
 from rooflab.graph import formulas as f
+from rooflab.measured import Measured
 from rooflab.price import Priced, rates_of
 from rooflab.units import InputError, dimension_of, nearest, shown
 from rooflab.work import Op, Step
@@ -153,11 +157,15 @@ def _operator(item: Priced, setting: Setting) -> list[Line]:
     rates = rates_of(setting.profile, setting.system.device.launch_time)["mid"]
     if setting.pricer is None:
         lines += _times(op, price.Roofline(setting.system, setting.layout, setting.profile, rates))
+    else:
+        lines += kernel_lines(op, setting)
     terms = _visible(item, op, setting)
     means = (
         f"time of all {float(op.count):g} executions in the step, as the {setting.profile.name} profile combines them"
     )
-    lines.append(total("time", terms, "s", means, "compute and memory overlap unless the profile adds them"))
+    last = total("time", terms, "s", means, "compute and memory overlap unless the profile adds them")
+    launch = {"launch": item.basis} if "launch" in last.inputs and setting.pricer is not None else {}
+    lines.append(msgspec.structs.replace(last, bases={**last.bases, **launch}))
     return lines
 
 
@@ -200,6 +208,43 @@ def _times(op: Op, pricer: price.Roofline) -> list[Line]:
     moved = (op.bytes(), device.memory_bandwidth, rates.memory)
     lines.append(line("memory_time", price.memory_time, moved, "s"))
     return lines
+
+
+def kernel_lines(op: Op, setting: Setting) -> list[Line]:
+    """Seconds of one execution where kernels' prices apply: the share of each peak that the kernel's formula gives there."""
+    pricer, device = setting.pricer, setting.system.device
+    assert pricer is not None
+    cost, fitted = pricer.cost(op), pricer.fallback if isinstance(pricer, Measured) else pricer
+    assert isinstance(fitted, Fitted)
+    family, source, parameters = kernels.family(op), f"{cost.basis} price", ""
+    chosen = fitted.chosen(family, op)[0] if family and cost.basis != "measured" else None
+    if chosen is not None:
+        source = chosen.source
+        values = msgspec.structs.asdict(chosen.parameters).items()
+        parameters = ", ".join(f"{name} {_parameter(name, value)}" for name, value in values if value)
+    text = explain.describe(kernels.formula(family)) if chosen is not None else {}
+    counts = "; ".join(part for part in (text.get("counts", "").rstrip("."), parameters and f"with {parameters}") if part)
+    if op.collective:
+        terms, means = {"exchange": float(cost.comm)}, f"{op.collective} of {op.axis}, one execution"
+        return [msgspec.structs.replace(total("exchange_time", terms, "s", means, counts or "one execution"), source=source)]
+    rate, lines = fitted.peak.peak(op.dtype), []
+    roofs = (
+        ("compute_time", price.compute_time, op.flop, rate, cost.compute),
+        ("memory_time", price.memory_time, op.bytes(), device.memory_bandwidth, cost.memory),
+    )
+    for quantity, function, work, peak, seconds in roofs:
+        if not float(work) or not float(seconds):
+            continue
+        found = line(quantity, function, (float(work), float(peak), float(work) / (float(peak) * float(seconds))), "s")
+        means = f"{found.means.rstrip('.')}: the share that the kernel reaches at this shape."
+        bases = {**found.bases, "efficiency": cost.basis}
+        changes = {"means": means, "bases": bases, "source": source, "counts": (not lines and counts) or found.counts}
+        lines.append(msgspec.structs.replace(found, **changes, holds=text.get("holds", "") or found.holds))
+    return lines
+
+
+def _parameter(name: str, value: float) -> str:
+    return units.format(value, "s") if name in kernels.SECONDS else f"{value:.3g}"
 
 
 def _estimate(ask: ExplainAsk, setting: Setting) -> tuple[Estimate, Workload]:

@@ -14,11 +14,12 @@ import msgspec
 from rooflab import chip, graph
 from rooflab.chip import Chip
 from rooflab.estimate import MILLION, Workload, cost_per_million, estimate
+from rooflab.fitted import USUAL, pricer_of
 from rooflab.model import Model
 from rooflab.profiles import Profile, profile
 from rooflab.sweep.evaluate import run
 from rooflab.sweep.serving import serving_layouts
-from rooflab.sweep.spaces import pricer_of, space
+from rooflab.sweep.spaces import space
 from rooflab.system import System
 from rooflab.units import InputError, format, shown
 from rooflab.work import Layout, Precision
@@ -322,7 +323,7 @@ def fleet(
     used: Profile | None = None,
     most: int = 64,
     count: int = 5,
-    prices: str = "roofline",
+    prices: str = USUAL,
     engine: str = "vllm",
 ) -> tuple[Sized, ...]:
     """The smallest fleets by the engine: every serving layout up to `most` devices, as many users as its step allows.
@@ -380,7 +381,7 @@ def _by_layout(
 
     def ask(batch: int) -> Any:
         work = Workload(batch=batch, prompt=prompt, output=output)
-        pricer = pricer_of(*priced, system, layout, chosen)
+        pricer = pricer_of(priced[0], system, layout, chosen, priced[1])
         return estimate(model, formats, layout, system, work, chosen, band=False, pricer=pricer)
 
     def meets(batch: int) -> bool:

@@ -92,7 +92,7 @@ class SceneSurface:
     Decode: batches are priced one by one up to 512 and on 16 lines per octave above, straight between them; contexts on one
     line per octave and at the model's own break points (windows, sparse selections), straight between them in the total context
     (sequences of unequal context count as their mean). Prompt chunks: everything but attention at the exact number of tokens
-    in the iteration, so tile steps are kept; attention on four lines per octave of new and of cached tokens.
+    in the iteration, so tile steps are kept; attention on eight lines per octave of new and of cached tokens.
     Parts are added. That is exact where a profile prices the attention of prompts and of decoding apart; where one operator
     holds both (sharded, classroom) their compute and memory do not overlap here, so mixed iterations take up to a fifth
     longer. A profile that prices a whole step at once (envelope) has its attention taken as what context adds.
@@ -248,9 +248,9 @@ class SceneSurface:
 
 
 def _lines(count: int) -> tuple[int, int]:
-    """Neighbouring grid lines around a count: every whole number up to 8, then four per octave."""
-    if count <= 8:
+    """Neighbouring grid lines around a count: every whole number up to 16, then eight per octave."""
+    if count <= 16:
         return count, count
-    line = 1 << (count.bit_length() - 3)
+    line = 1 << (count.bit_length() - 4)
     low = count - count % line
     return low, low if low == count else low + line

@@ -17,12 +17,13 @@ import msgspec
 
 from rooflab import fits, num
 from rooflab.estimate import Estimate, estimate
+from rooflab.fitted import pricer_of
 from rooflab.sweep.frame import Frame
 from rooflab.sweep.fronts import frontier, objectives
 from rooflab.sweep.gather import FIGURES, Kept, Part, Rows, pick
 from rooflab.sweep.grid import numpy_or_none
 from rooflab.sweep.journal import Journal
-from rooflab.sweep.spaces import CHUNK, WORK, Group, Plan, Space, Task, pricer_of
+from rooflab.sweep.spaces import CHUNK, WORK, Group, Plan, Space, Task
 from rooflab.system import System
 from rooflab.units import InputError, shown
 from rooflab.work import Layout
@@ -130,7 +131,7 @@ def _arrays(asked: Space, plan: Plan, group: Group, task: Task, names: tuple[str
             work, batch=numpy.broadcast_to(numpy.asarray(work.batch, dtype=float), (1, wide))
         )
         system = hardware(group.system, {n: v for n, v in across.items() if n not in WORK})
-        pricer = pricer_of(asked.prices, asked.engine, system, layout, group.profile)
+        pricer = pricer_of(asked.prices, system, layout, group.profile, asked.engine)
         found = estimate(asked.model, group.precision, layout, system, work, group.profile, pricer=pricer)
         whole = (1, *shape, wide)
         inside = slice(None) if not asked.layouts else allowed
@@ -211,7 +212,7 @@ def _scalars(asked: Space, plan: Plan, group: Group, task: Task, names: tuple[st
         for point in points:
             work = msgspec.structs.replace(asked.work, **{n: v for n, v in point.items() if n in WORK})
             system = hardware(group.system, {n: v for n, v in point.items() if n not in WORK})
-            pricer = pricer_of(asked.prices, asked.engine, system, layout, group.profile)
+            pricer = pricer_of(asked.prices, system, layout, group.profile, asked.engine)
             found = estimate(
                 asked.model, group.precision, layout, system, work, group.profile, band=False, pricer=pricer
             )

@@ -11,6 +11,7 @@ from typing import Any
 
 from rooflab import fits
 from rooflab.estimate import Workload
+from rooflab.fitted import USUAL
 from rooflab.model import Model, MoE
 from rooflab.profiles import Profile, profile
 from rooflab.sweep.spaces import Space, space
@@ -78,7 +79,7 @@ def serving_space(
     kv: Sequence[str] = (),
     used: Profile | None = None,
     axes: Mapping[str, Sequence[int]] | None = None,
-    prices: str = "roofline",
+    prices: str = USUAL,
     engine: str = "vllm",
 ) -> Space:
     """The space of serving layouts: systems × formats × layouts × batches."""

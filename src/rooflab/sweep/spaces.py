@@ -16,9 +16,8 @@ from typing import Any
 import msgspec
 
 from rooflab.estimate import Workload
-from rooflab.fitted import BACKENDS, Fitted
+from rooflab.fitted import BACKENDS, PRICES, USUAL
 from rooflab.model import Attention, Model
-from rooflab.price import Pricer
 from rooflab.profiles import Profile, profile
 from rooflab.sweep.frame import Column
 from rooflab.sweep.grid import numpy_or_none
@@ -38,7 +37,6 @@ LAYOUT_CHOICES: dict[str, tuple[str, ...]] = {
 WORK = tuple(Workload.__struct_fields__)
 FORMAT_FIELDS = ("weights", *[name for name in Precision.__struct_fields__ if name != "metadata"])
 _LINEAR = ("attention", "ffn", "expert")
-PRICES = ("roofline", "fitted")
 CHUNK = 65536
 """Points of one piece of work."""
 INNER = 128
@@ -61,7 +59,7 @@ class Space(msgspec.Struct, frozen=True, kw_only=True):
     profiles: dict[str, Profile] = {}
     layout: Layout = Layout()
     work: Workload = Workload()
-    prices: str = "roofline"
+    prices: str = USUAL
     """roofline, or fitted: prices fitted on measured kernels, where the profile counts kernels."""
     engine: str = "vllm"
     """Engine whose kernels fitted prices are of."""
@@ -83,7 +81,7 @@ def space(
     used: Profile | Mapping[str, Profile] | None = None,
     layout: Layout | None = None,
     work: Workload | None = None,
-    prices: str = "roofline",
+    prices: str = USUAL,
     engine: str = "vllm",
 ) -> Space:
     """A checked space.
@@ -166,12 +164,6 @@ def _check(name: str, values: tuple[Any, ...], systems: Mapping[str, System], pr
     for value in values:
         if value not in choices:
             raise InputError(f"vary.{name}: {shown(value)} is not one of {', '.join(choices)}")
-
-
-def pricer_of(prices: str, engine: str, system: System, layout: Layout, used: Profile) -> Pricer | None:
-    """What prices operators; None for the profile's roofline, which coarser profiles always keep."""
-    kernels = used.counting == "kernels" and used.group == "op"
-    return Fitted(system, layout, used, engine) if prices == "fitted" and kernels else None
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):

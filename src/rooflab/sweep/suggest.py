@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from rooflab.estimate import Estimate, Workload, estimate
+from rooflab.fitted import USUAL
 from rooflab.model import Attention, Model
 from rooflab.profiles import Profile, profile
 from rooflab.sweep.engines import Engine, command, refusals
@@ -107,7 +108,7 @@ def suggest(
     kv: str | None = None,
     precision: Precision | None = None,
     used: Profile | None = None,
-    prices: str = "roofline",
+    prices: str = USUAL,
     engine: str = "vllm",
     count: int = 5,
 ) -> Ranking:
