@@ -27,6 +27,8 @@ class Req:
     preempted: int = 0
     cached: int = 0
     done: bool = False
+    swapped: int = 0  # tokens whose cache waits in host memory
+    swaps: int = 0
 
 
 class Blocks:
@@ -81,6 +83,8 @@ class Stepper:
         self.future = [r for r in self.reqs if r.arrival >= 0]
         self.iterations = 0
         self.lowest_free = limits.blocks
+        self.host_used = self.copied = 0
+        self.copy = round(limits.swap_time * 2**surface.bits)
 
     # ---------------------------------------------------------------- blocks
 
@@ -120,6 +124,8 @@ class Stepper:
     def lookup(self, req, target):
         """(tokens found, blocks of them in use)."""
         pool, limits = self.pool, self.limits
+        if req.swapped:
+            return req.swapped, 0
         if not limits.caching:
             return 0, 0
         if not self.hashed:
@@ -135,6 +141,12 @@ class Stepper:
     def claim(self, req, found):
         pool = self.pool
         req.groups = []
+        if req.swapped:
+            blocks = -(-req.swapped // self.limits.block_tokens)
+            self.host_used -= blocks
+            self.copied += blocks
+            req.swapped = 0
+            return
         if not found:
             return
         if not self.hashed:
@@ -169,22 +181,35 @@ class Stepper:
 
     # ---------------------------------------------------------------- one schedule
 
+    def rank(self, req):
+        return self.policy.key(req.prompt, req.priority, req.arrival, req.number)
+
     def push_out(self):
-        victim = self.running.pop()
+        victim = max(self.running, key=self.rank) if self.policy.ranks else self.running[-1]
+        self.running.remove(victim)
+        self.preempted = True
         if victim.done:  # its last token is in flight: it only lets go early
             self.release(victim, False)
             self.lag.remove(victim)
             return victim
+        blocks = -(-victim.computed // self.limits.block_tokens)
+        if self.limits.host_blocks and self.host_used + blocks <= self.limits.host_blocks:
+            self.host_used += blocks
+            self.copied += blocks
+            victim.swapped = victim.computed
+            victim.swaps += 1
         self.release(victim, True)
         victim.computed = 0
         victim.preempted += 1
-        self.pushed_out.insert(0, victim)
+        if self.policy.ranks:
+            self.waiting.append(victim)
+        else:
+            self.pushed_out.insert(0, victim)
         return victim
 
     def grow(self, req, upto):
         """Blocks for tokens up to `upto`; False when the request itself had to go."""
         while need_of(req, self.limits.block_tokens, upto) > len(self.pool.free):
-            self.preempted = True
             if self.push_out() is req:
                 return False
         req.blocks = req.blocks + self.pool.take(max(0, need_of(req, self.limits.block_tokens, upto)))
@@ -197,11 +222,16 @@ class Stepper:
         batch, chunks = [], []
         self.preempted = False
         empty = not self.running
+        if policy.ranks and paged and decodes:
+            # what decoding needs is counted before anybody takes a block, so that nobody takes one and gives it back
+            size = limits.block_tokens
+            while sum(need_of(r, size, r.computed + 1) for r in self.running if self.decodes(r)) > len(self.pool.free):
+                self.push_out()
         for req in list(self.running):
             if req not in self.running or req.done:
                 continue
             left = req.target - req.computed
-            decoding = left == 1 and req.tokens > 0 and not req.resuming
+            decoding = self.decodes(req)
             if (decoding and not decodes) or (not decoding and not prompts):
                 continue
             count = 1 if decoding else min(left, budget)
@@ -213,9 +243,14 @@ class Stepper:
             else:
                 chunks.append((req, count))
                 self.name_groups(req, req.computed + count)
+        batch = [req for req in batch if req in self.running]  # a prompt may have pushed out one that decodes
         if prompts and not self.preempted and (empty or policy.refills):
             self.admit(now, seen, budget, chunks)
         return batch, chunks
+
+    @staticmethod
+    def decodes(req):
+        return not req.done and req.target - req.computed == 1 and req.tokens > 0 and not req.resuming
 
     def admit(self, now, seen, budget, chunks):
         limits = self.limits
@@ -269,11 +304,12 @@ class Stepper:
 
     def price(self, batch, chunks):
         total = sum(req.computed + 1 for req in batch)
+        copies, self.copied = self.copied * self.copy, 0
         if not chunks:
             a, b, end = self.surface.segment(len(batch), total)
             assert total < end
-            return a + b * total
-        return self.surface.mixed(len(batch), total, [(count, req.computed) for req, count in chunks])
+            return a + b * total + copies
+        return copies + self.surface.mixed(len(batch), total, [(count, req.computed) for req, count in chunks])
 
     def land(self, batch, chunks, now):
         finished = []

@@ -147,7 +147,7 @@ COUNTS = {  # numbers without a unit: how many there are of something
     "rules": r"checks\.(value|limit)|copies\.copies|ranks\.rank|shapes\.params(_per_device)?|glossary\.value|guidance\..*",
     "board": r"policies\.\w+\.(iterations|slots|start|finish)",
     "simulate": r"devices|replicas|limits\..*|kv_tokens|run\.(\w+\.)?(count|requests|served|refused|unfinished|running)|"
-    r"run\.(preemptions|iterations|events)",
+    r"run\.(preemptions|swaps|iterations|events)",
 }
 
 

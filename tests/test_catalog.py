@@ -37,6 +37,8 @@ MODULE = "software sees each of a module's two dies as a device: half the module
 BINARY = "memory stacks are binary and the driver reports GiB; see the file's notes and refs.toml"
 MATRIX = "the table's fp32 column holds the matrix engines' rate; it is in flop_rate, not in vector_rate"
 DERATED = "the rate of one bridge, not the line rate of the PCIe port the table falls back to"
+COHERENT = "its host is joined by a coherent link, not by the PCIe port of the table"
+UNSAID = "the vendor says nothing of it; the table assumes a PCIe port"
 
 # (device, quantity) -> why the catalog departs from the table.
 DEPARTURES = {
@@ -57,6 +59,10 @@ DEPARTURES = {
     ("gaudi3", "fp8"): "Intel presented 1,835 TFLOP/s; 1,677 is the rate at a lower clock",
     ("gaudi3", "vector"): MATRIX, ("trainium2", "vector"): MATRIX,
     ("cerebras-wse3", "fp16"): "the table's 125 PFLOP/s counts sparsity worth 8 times; dense is 125 / 8",
+    ("gh200", "host_bandwidth"): COHERENT, ("gb200", "host_bandwidth"): COHERENT, ("gb300", "host_bandwidth"): COHERENT,
+    ("tpu-v5e", "host_bandwidth"): UNSAID, ("tpu-v5p", "host_bandwidth"): UNSAID, ("tpu-v6e", "host_bandwidth"): UNSAID,
+    ("tpu7x", "host_bandwidth"): UNSAID, ("trainium2", "host_bandwidth"): UNSAID, ("groq-lpu", "host_bandwidth"): UNSAID,
+    ("mi250x", "host_bandwidth"): UNSAID,
     ("gh200", "link"): "one GPU a domain: there is no peer to link to",
     ("gaudi2", "on_chip"): "48 MiB, as the table's caveat says",
     ("trainium2", "on_chip"): "8 cores of 28 MiB",
@@ -73,6 +79,7 @@ def table_figures(row: dict[str, str]) -> dict[str, float]:
         "memory": (row["mem_usable_bytes"], 1.0) if row["mem_usable_bytes"] else (row["mem_GB"], 1e9),
         "memory_bandwidth": (row["mem_bw_GBps"], 1e9),
         "vector": (row["fp32_vec_tflops"], 1e12),
+        "host_bandwidth": (row["pcie_GBps_per_dir"], 1e9),
         "on_chip": (row["L2_or_LLC_MB"], 1e6),
         "link": (row["scaleup_GBps_per_dir"], 1e9),
         "power": (row["tdp_W"], 1.0),
@@ -83,7 +90,10 @@ def table_figures(row: dict[str, str]) -> dict[str, float]:
 
 def catalog_figures(stem: str) -> dict[str, float | None]:
     device, scale_up = catalog.part(stem)
-    plain = {name: getattr(device, name) for name in ("memory", "memory_bandwidth", "on_chip", "power", "price")}
+    plain = {
+        name: getattr(device, name)
+        for name in ("memory", "memory_bandwidth", "host_bandwidth", "on_chip", "power", "price")
+    }
     rates = {name: device.rate(name) for name in RATES if name in device.flop_rate or name in ("bf16", "fp8")}
     return {**plain, **rates, "vector": device.vector_rate, "link": scale_up.bandwidth if scale_up else None}
 

@@ -358,6 +358,12 @@ def test_an_idle_engine_answers_as_the_estimate_does():
         ({"on": "t4", "model": "llama-3.1-70b"}, "memory"),
         ({"caching": True, "paging": "reserve", "rate": 1}, "caching"),
         ({"turns": 3, "concurrency": 4}, "turns"),
+        ({"host_link": "25 GB/s"}, "swap"),
+        ({"swap": "64 GB", "paging": "reserve"}, "paging"),
+        ({"swap": "1 kB"}, "no block"),
+        ({"swap": "lots"}, "swap"),
+        ({"swap": "64 GB", "host_link": "0 GB/s"}, "host_link"),
+        ({"swap": "64 GB", "on": "tpu-v5p"}, "host_link"),
         ({"loads": "1,x"}, "loads"),
     ],
 )
@@ -387,6 +393,19 @@ def test_every_study_answers_in_plain_json(more):
     report = api.answer({**ASK, **more})
     json.dumps(report, allow_nan=False)
     msgspec.convert(report, api.simulate_asks.SimulateReport)
+
+
+def test_a_swap_is_priced_over_the_host_link():
+    """Blocks of 16 tokens of 131,072 bytes over the 64 GB/s of PCIe 5 take 32.8 µs; preemptions keep their cache."""
+    small = {**ASK, "kv_tokens": 16_000, "rate": 30, "policies": ["priority"]}
+    kept, again = api.answer({**small, "swap": "64 GB"}), api.answer(small)
+    assert kept["limits"]["swap_time"] == pytest.approx(16 * 131_072 / 64e9)
+    assert kept["limits"]["host_blocks"] == int(64e9 / (16 * 131_072))
+    assert kept["run"]["swaps"] == kept["run"]["preemptions"] > 0 == again["run"]["swaps"]
+    assert kept["run"]["makespan"] < again["run"]["makespan"]
+    assert any("host" in note for note in kept["notes"])
+    slow = api.answer({**small, "swap": "64 GB", "host_link": "100 MB/s"})
+    assert slow["run"]["makespan"] > kept["run"]["makespan"]
 
 
 def test_progress_is_told_and_cancel_is_heard():

@@ -149,3 +149,34 @@ def test_priorities_go_first():
     traffic = Traffic(arrival=[0.0] * 4, prompt=[10] * 4, output=[3] * 4, priority=[2, 1, 2, 0])
     run = simulate(traffic, LineSurface(0.01), Limits(blocks=ROOM, slots=1), policy_name="priority")
     assert sorted(range(4), key=lambda r: run.first[r]) == [3, 1, 0, 2]
+
+
+def test_priority_admits_by_number_but_pushes_nobody_out_while_there_is_room():
+    """vLLM's priority policy: an urgent request waits for a slot like any other; it only goes first when one is free."""
+    traffic = Traffic(arrival=[0.0, 1.5, 1.5], prompt=[1] * 3, output=[4] * 3, priority=[9, 5, 0])
+    run = simulate(traffic, LineSurface(1.0), Limits(blocks=ROOM, slots=1), policy_name="priority")
+    assert [math.ldexp(at, -run.bits) for at in run.admitted] == [0.0, 8.0, 4.0]
+    assert not any(run.preempted)
+
+
+@pytest.mark.parametrize("policy, ends", [("priority", [6.0, 4.0]), ("chunked", [4.0, 6.0])])
+def test_when_blocks_run_out_the_least_urgent_goes(policy, ends):
+    """Two requests of four blocks in five: the third token's iteration has one block for two. Priority pushes out the larger
+    number, first come first served the latest; who is pushed out computes its three tokens again when the other has ended."""
+    traffic = Traffic(arrival=[0.0, 0.0], prompt=[1, 1], output=[4, 4], priority=[9, 0])
+    run = simulate(traffic, LineSurface(1.0), Limits(blocks=5, block_tokens=1), policy_name=policy)
+    run.check()
+    assert [math.ldexp(at, -run.bits) for at in run.finish] == ends
+    assert run.preempted == ([1, 0] if policy == "priority" else [0, 1])
+
+
+@pytest.mark.parametrize("room, ends, swapped", [(2, [4.5, 7.0], 1), (1, [4.0, 6.0], 0)])
+def test_a_swap_costs_its_blocks_twice(room, ends, swapped):
+    """The same two requests, a block takes 0.25 s to the host or back: two blocks leave in the third iteration (1.5 s) and return
+    in the fifth; a host with room for one block alone takes none, and the request is computed again."""
+    traffic = Traffic(arrival=[0.0, 0.0], prompt=[1, 1], output=[4, 4])
+    run = simulate(traffic, LineSurface(1.0), Limits(blocks=5, block_tokens=1, host_blocks=room, swap_time=0.25))
+    run.check()
+    assert [math.ldexp(at, -run.bits) for at in run.finish] == ends
+    assert (run.preempted, run.swapped) == ([0, 1], [0, swapped])
+    assert run.host == [(2 * swapped, 0)]

@@ -374,6 +374,8 @@ export interface SimulateAsk {
   chunked?: boolean;
   ahead?: boolean;
   caching?: boolean;
+  swap?: string | number | null;
+  host_link?: string | number | null;
   replicas?: number;
   routing?: "least_loaded" | "length_tiers" | "prefix_aware" | "round_robin";
   disaggregate?: string | null;
@@ -907,6 +909,7 @@ export interface MeasuresReport {
   kv_peak: number; // 1
   busy: number; // 1
   preemptions: number;
+  swaps: number;
   cache_hit_rate: number | null; // 1
   cost_per_million_tokens: number | null; // USD
   cost_per_million_output_tokens: number | null; // USD
@@ -1323,6 +1326,8 @@ export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {
     "chunked",
     "ahead",
     "caching",
+    "swap",
+    "host_link",
     "replicas",
     "routing",
     "disaggregate",

@@ -69,6 +69,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     released: str | None = None
     memory: Capacity
     memory_bandwidth: Bandwidth
+    host_bandwidth: Bandwidth | None = None
+    """To the host's memory, one direction; None where no figure is known."""
     flop_rate: dict[Dtype, Rate]
     vector_rate: Rate | None = None
     on_chip: Bytes | None = None

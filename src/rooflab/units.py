@@ -78,7 +78,8 @@ NOUNS: dict[str, str] = {
     # work
     "flop": "FLOP", "flop_rate": "FLOP/s", "vector_rate": "FLOP/s", "achieved": "FLOP/s",
     "flop_per_token": "FLOP/token",
-    "memory_bandwidth": "byte/s", "bandwidth": "byte/s", "intensity": "FLOP/byte", "ridge": "FLOP/byte",
+    "memory_bandwidth": "byte/s", "host_bandwidth": "byte/s",
+    "bandwidth": "byte/s", "intensity": "FLOP/byte", "ridge": "FLOP/byte",
     "clock": "Hz",
     # rates people feel
     "throughput": "token/s", "throughput_per_device": "token/s", "throughput_per_user": "token/s",

@@ -48,7 +48,8 @@ PROTOCOL = (
     "batches of consecutive arrivals",
     "throughput is tokens over the makespan, first arrival to last completion; goodput counts requests that meet every limit",
     "decisions are taken as vLLM's V1 engine takes them: at the boundaries of iterations, within slots, token budget and "
-    "blocks; the latest request is preempted and computed again when a paged cache runs out",
+    "blocks; when a paged cache runs out the latest request is preempted (under priority, the one of the largest number) and "
+    "computed again, or fetched from the host where swap gives it room",
     "tokenisation, network and detokenisation are left out; iteration times are this estimate's own prices",
 )
 
@@ -174,6 +175,33 @@ def _transfer(ask: SimulateAsk, setting: Setting, per_token: float) -> tuple[Tra
     return Transfer(bytes_per_token=per_token * devices, bandwidth=bandwidth, latency=latency), said
 
 
+def _swapped(ask: SimulateAsk, setting: Setting, limits: Limits, per_token: float) -> tuple[Limits, str]:
+    """Limits with room in host memory, priced over the host link, and what was assumed."""
+    if ask.swap is None:
+        if ask.host_link is not None:
+            raise InputError("host_link: counts only with swap; give the host memory, for example swap '64 GB'")
+        return limits, ""
+    if ask.paging == "reserve":
+        raise InputError(
+            "swap: nobody is preempted when whole requests are reserved; leave paging at paged, or swap out"
+        )
+    memory = float(parse(ask.swap, "byte", "swap", positive=True))
+    bandwidth = setting.system.device.host_bandwidth if ask.host_link is None else ask.host_link
+    if bandwidth is None:
+        raise InputError(
+            f"host_link: no figure is known for {setting.system.device.name}; give one, for example '25 GB/s'"
+        )
+    rate, block = float(parse(bandwidth, "byte/s", "host_link", positive=True)), per_token * limits.block_tokens
+    blocks = min(int(memory / block), 2**39)
+    if not blocks:
+        raise InputError(f"swap: {format(memory, 'byte')} holds no block of {format(block, 'byte')}; give more")
+    said = (
+        f"swap: preempted requests' cache moves at {format(rate, 'byte/s')} per device, and the engine waits for it; "
+        f"{blocks:,} blocks fit the host, what does not is computed again"
+    )
+    return msgspec.structs.replace(limits, host_blocks=blocks, swap_time=block / rate), said
+
+
 def _setup(ask: SimulateAsk, setting: Setting, source: _Source) -> tuple[study.Setup, list[str], float]:
     """The engine to simulate, notes about it, and the cache bytes of a token on one device."""
     alone = msgspec.structs.replace(setting, layout=msgspec.structs.replace(setting.layout, dp=1))
@@ -192,6 +220,7 @@ def _setup(ask: SimulateAsk, setting: Setting, source: _Source) -> tuple[study.S
         asynchronous=ask.ahead,
         caching=ask.caching,
     )
+    limits, swapping = _swapped(ask, alone, limits, place.bytes_per_token(scene, typical))
     draft = Speculation(draft_tokens=ask.draft_tokens, acceptance=ask.acceptance) if ask.draft_tokens else None
     per_token = place.bytes_per_token(scene, typical)
     split = _split(ask)
@@ -210,7 +239,7 @@ def _setup(ask: SimulateAsk, setting: Setting, source: _Source) -> tuple[study.S
         price=_number(setting.system.device_price),
         power=_number(setting.system.device.power),
     )
-    return setup, _notes(ask, setting, setup, [said] if said else []), per_token
+    return setup, _notes(ask, setting, setup, [text for text in (said, swapping) if text]), per_token
 
 
 def _number(value: Any) -> float | None:

@@ -63,6 +63,10 @@ class SimulateAsk(_Placed, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Whether an iteration is decided when the one before it starts (async_scheduling)."""
     caching: bool = False
     """Whether prefixes are found in the cache."""
+    swap: str | float | None = None
+    """Host memory per device that takes the cache of preempted requests: "64 GB"; None computes them again."""
+    host_link: str | float | None = None
+    """Bytes per second between a device and its host: "25 GB/s"; None takes the device's own figure."""
     replicas: Annotated[int, msgspec.Meta(ge=1, le=4096)] = 1
     routing: Literal["round_robin", "least_loaded", "prefix_aware", "length_tiers"] = "round_robin"
     disaggregate: str | None = None
@@ -137,6 +141,8 @@ class MeasuresReport(msgspec.Struct, frozen=True, kw_only=True):
     kv_peak: Ratio
     busy: Ratio
     preemptions: int
+    swaps: int
+    """Preemptions that kept the cache in host memory."""
     cache_hit_rate: Ratio | None
     cost_per_million_tokens: Usd | None
     cost_per_million_output_tokens: Usd | None

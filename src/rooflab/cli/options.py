@@ -106,6 +106,8 @@ FLAGS: dict[str, Flag] = {
     "block_tokens": Flag("Tokens of a block of cache.", panel=ENGINE),
     "kv_tokens": Flag("Tokens of cache of a replica; else what the memory holds.", panel=ENGINE),
     "caching": Flag("Find prefixes in the cache.", panel=ENGINE),
+    "swap": Flag('Host memory per device for the cache of preempted requests: "64 GB"; else computed again.', "SIZE", ENGINE),
+    "host_link": Flag('Between a device and its host: "25 GB/s"; else the device\'s own.', "RATE", ENGINE),
     "replicas": Flag("Equal engines behind one router.", panel=ENGINE),
     "routing": Flag("Which replica a request goes to.", panel=ENGINE),
     "disaggregate": Flag("Prefill and decode replicas: 1:3.", "P:D", ENGINE),

@@ -96,7 +96,7 @@ def _rates(run: dict[str, Any]) -> Table:
         ("Cache in use, mean", f"{run['kv_occupancy']:.0%}"),
         ("  at most", f"{run['kv_peak']:.0%}"),
         ("Engine busy", f"{run['busy']:.0%}"),
-        ("Preemptions", f"{run['preemptions']:,}"),
+        ("Preemptions", f"{run['preemptions']:,}" + (f", {run['swaps']:,} by swap" if run["swaps"] else "")),
     ]
     if run["cache_hit_rate"] is not None:
         rows.append(("Prompt tokens found in the cache", f"{run['cache_hit_rate']:.1%}"))

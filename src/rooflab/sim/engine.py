@@ -16,6 +16,7 @@ from typing import Any
 from rooflab.sim.cache import PrefixCache
 from rooflab.sim.clock import NEVER
 from rooflab.sim.decoding import Decoding, iterations, span
+from rooflab.sim.running import Host, Running
 from rooflab.sim.schedule import Limits, Policy
 from rooflab.sim.surface import StepSurface
 from rooflab.sim.traffic import Traffic
@@ -26,7 +27,7 @@ _ENDLESS = 1 << 60
 class Ledger:
     """What happened to each request, in ticks; shared by all replicas of a run. −1 means not yet."""
 
-    __slots__ = ("admitted", "arrival", "cached", "finish", "first", "preempted", "replica")
+    __slots__ = ("admitted", "arrival", "cached", "finish", "first", "preempted", "replica", "swapped")
 
     def __init__(self, requests: int):
         self.arrival = [-1] * requests
@@ -34,6 +35,8 @@ class Ledger:
         self.first = [-1] * requests
         self.finish = [-1] * requests
         self.preempted = [0] * requests
+        self.swapped = [0] * requests
+        """Preemptions that kept the cache in host memory."""
         self.cached = [0] * requests
         """Prompt tokens found in the cache at first admission."""
         self.replica = [0] * requests
@@ -44,10 +47,10 @@ class Replica:
 
     __slots__ = (
         "_advances", "_block", "_budget", "_cache", "_decoding", "_fickle", "_first_gap", "_free", "_grows", "_in_flight",
-        "_inbox", "_key", "_landed", "_ledger", "_longest_jump", "_made", "_mixes", "_next", "_output", "_paged", "_partial",
-        "_place", "_pool", "_priority", "_prompt", "_ready", "_refills", "_running", "_seen", "_slope", "_slots", "_stack",
-        "_start", "_surface", "_tail", "_tokens", "_waiting", "count", "events", "limits", "log", "on_finish", "outstanding",
-        "prefilled", "prompts", "time",
+        "_inbox", "_key", "_landed", "_ledger", "_longest_jump", "_made", "_mixes", "_next", "_order", "_output", "_paged",
+        "_partial", "_place", "_pool", "_priority", "_prompt", "_ranks", "_ready", "_refills", "_running", "_seen", "_slope",
+        "_slots", "_stack", "_start", "_surface", "_tokens", "_waiting", "count", "events", "host", "limits", "log",
+        "on_finish", "outstanding", "prefilled", "prompts", "time",
     )  # fmt: skip
 
     def __init__(
@@ -66,7 +69,7 @@ class Replica:
         self._priority = traffic.priority
         self._block, self._paged = limits.block_tokens, limits.kv == "paged"
         self._slots = min(limits.slots, limits.budget)
-        self._mixes, self._refills, self._key = policy.mixes, policy.refills, policy.key
+        self._mixes, self._refills, self._key, self._ranks = policy.mixes, policy.refills, policy.key, policy.ranks
         self._budget = limits.budget if policy.refills else _ENDLESS
         self._pool = self._free = limits.blocks
         self._cache = PrefixCache(traffic, limits.blocks, limits.block_tokens) if limits.caching else None
@@ -74,15 +77,16 @@ class Replica:
         self._fickle = limits.caching and not limits.whole_prompt
         self.on_finish, self._longest_jump = on_finish, longest_jump
         self.prefilled: dict[int, int] = {}
-        """Tokens of a request whose cache entries were sent here by another replica."""
+        """Tokens of a request whose cache entries wait elsewhere: sent by another replica, or swapped to the host."""
+        self.host = Host(limits, surface.bits) if limits.host_blocks else None
         # queue: requests by arrival with the next one's index, those sorted by a key, and the preempted, latest first
         self._inbox: list[tuple[int, int]] = []
         self._next = 0
         self._waiting: list[tuple[Any, int]] = []
         self._stack: list[int] = []
         # running: order of admission with holes, decoding sequences in aggregate, one partly computed prompt
-        self._tail: list[int] = []
-        self._place: dict[int, int] = {}
+        self._order = Running(self._rank if self._ranks else None)
+        self._place = self._order.place
         self._running = 0
         self._decoding = Decoding(len(traffic), self._block)
         self._made: dict[int, int] = {}
@@ -208,9 +212,8 @@ class Replica:
         del self._place[request]
 
     def _release_in_flight(self) -> None:
-        for request in self._in_flight:
-            self._release(request)
-        self._in_flight = []
+        while self._in_flight:
+            self._release(self._in_flight.pop(0))
 
     # ------------------------------------------------------------------ an iteration of its own
 
@@ -226,13 +229,16 @@ class Replica:
 
     def _sort_in(self) -> None:
         """Requests that have arrived join the queue that is sorted by the policy's key."""
-        inbox, key = self._inbox, self._key
-        assert key is not None
-        while self._next < len(inbox) and inbox[self._next][0] <= self._seen:
-            arrival, request = inbox[self._next]
+        while self._next < len(self._inbox) and self._inbox[self._next][0] <= self._seen:
+            request = self._inbox[self._next][1]
             self._next += 1
-            priority = self._priority[request] if self._priority is not None else 0
-            heappush(self._waiting, (key(self._prompt[request], priority, arrival, request), request))
+            heappush(self._waiting, (self._rank(request), request))
+
+    def _rank(self, request: int) -> Any:
+        """What the policy sorts this request by."""
+        assert self._key is not None
+        priority = self._priority[request] if self._priority is not None else 0
+        return self._key(self._prompt[request], priority, self._ledger.arrival[request], request)
 
     def _compose(self, short: bool) -> bool:
         """Plans one iteration with prompt chunks or preemption; False, and nothing changed, when there is no cause for it."""
@@ -251,7 +257,8 @@ class Replica:
             self._take(need)
             need, taken = 0, True
         left = self._budget - self._decoding.batch
-        preempted = self._continue(left, chunks, need) or preempted
+        pushed, need = self._continue(left, chunks, need, taken)
+        preempted = preempted or pushed
         if not preempted:
             self._admit(left - chunks[0][0] if chunks else left, chunks, need)
         if not (chunks or ((preempted or taken) and self._decoding.batch)):
@@ -262,7 +269,7 @@ class Replica:
 
     def _compose_apart(self, short: bool, need: int, chunks: list[tuple[int, int]]) -> bool:
         """The same where prompts and decoding do not mix: chunks alone, or decoding alone after preemption."""
-        preempted = self._continue(self._budget, chunks, 0)
+        preempted, _ = self._continue(self._budget, chunks, 0, False)
         if not preempted:
             self._admit(self._budget - chunks[0][0] if chunks else self._budget, chunks, 0)
         if chunks:
@@ -293,61 +300,69 @@ class Replica:
         else:
             a, b, _ = self._surface.segment(batch, self._decoding.total)
             duration, self._tokens = a + b * self._decoding.total, 0
+        if self.host is not None:
+            duration += self.host.due()
         self._start, self._first_gap, self._slope = self.time, duration, 0
         self.time += duration
         self.count, self._grows = 1, False
         self._advances = batch > 0 or self._mixes
 
     def _preempt(self, need: int) -> int:
-        """Pushes out the latest until the others' new blocks fit; returns the blocks they then need."""
+        """Pushes out one after the other until the rest's new blocks fit; returns the blocks they then need."""
         while need > self._free:
-            request = self._pop_latest()
-            if self._partial is not None and self._partial[0] == request:
-                self._push_out(request, self._partial[1])
-                self._partial = None
-            elif request in self._in_flight:
-                self._in_flight.remove(request)
-                self._release(request)
-            else:
-                need -= self._decoding.needs_block_now(request)
-                stored = self._decoding.remove(request)
-                self._made[request] = stored - self._prompt[request] + 1
-                self._push_out(request, stored)
+            need -= self._give_way(self._order.victim(), False)
         return need
 
-    def _pop_latest(self) -> int:
-        tail, place = self._tail, self._place
-        while True:
-            request = tail.pop()
-            if place.get(request) == len(tail):
-                return request
+    def _give_way(self, request: int, taken: bool) -> int:
+        """A victim leaves; returns the new blocks that it need not take any more, none when it has `taken` them."""
+        if self._partial is not None and self._partial[0] == request:
+            self._push_out(request, self._partial[1], 0)
+            self._partial = None
+        elif request in self._in_flight:
+            self._in_flight.remove(request)
+            self._release(request)
+        else:
+            new = int(self._decoding.needs_block_now(request))
+            stored = self._decoding.remove(request)
+            self._made[request] = stored - self._prompt[request] + 1
+            self._push_out(request, stored, new if taken else 0)
+            return 0 if taken else new
+        return 0
 
-    def _push_out(self, request: int, stored: int) -> None:
-        """A running request loses its blocks and waits in front of all others."""
+    def _push_out(self, request: int, stored: int, empty: int) -> None:
+        """A running request loses its blocks, `empty` ones too, and waits in front of all others or at its rank."""
         blocks = -(-stored // self._block)
+        if self.host is not None and self.host.store(request, blocks):
+            self.prefilled[request] = stored
+            self._ledger.swapped[request] += 1
+        blocks += empty
         if self._cache is not None:
             blocks = self._cache.give(request, blocks, stored, keep=True)
         self._free += blocks
         self._running -= 1
         del self._place[request]
-        self._stack.append(request)
+        if self._ranks:
+            heappush(self._waiting, (self._rank(request), request))
+        else:
+            self._stack.append(request)
         self._ledger.preempted[request] += 1
 
-    def _continue(self, left: int, chunks: list[tuple[int, int]], need: int) -> bool:
-        """The next chunk of the partly computed prompt; True when it had to be pushed out for want of blocks."""
+    def _continue(self, left: int, chunks: list[tuple[int, int]], need: int, taken: bool) -> tuple[bool, int]:
+        """The next chunk of the partly computed prompt: whether anybody had to go for want of blocks, and the blocks that the
+        decoding sequences still need."""
         if self._partial is None:
-            return False
+            return False, need
         request, done, target = self._partial
-        chunk = min(target - done, left)
+        chunk, preempted = min(target - done, left), False
         if chunk <= 0:
-            return False
+            return False, need
         if self._paged:
             blocks = -(-(done + chunk) // self._block) + (-done // self._block)
-            if blocks > self._free - need:
-                assert self._pop_latest() == request
-                self._push_out(request, done)
-                self._partial = None
-                return True
+            while blocks > self._free - need:
+                victim, preempted = self._order.victim(), True
+                need -= self._give_way(victim, taken)
+                if victim == request:
+                    return True, need
             self._free -= blocks
             if self._cache is not None:
                 self._cache.take(blocks)
@@ -357,7 +372,7 @@ class Replica:
         if done + chunk == target:
             self._partial = None
             self._ready.append(request)
-        return False
+        return preempted, need
 
     def _head(self) -> int:
         """The request to be admitted next, or −1."""
@@ -440,24 +455,13 @@ class Replica:
             blocks = -(-end // self._block) if self._paged else gate
         self._free -= blocks
         self._running += 1
-        tail = self._tail
-        if len(tail) > 2 * self._running + 64:
-            self._compact()
-            tail = self._tail
-        self._place[request] = len(tail)
-        tail.append(request)
+        self._order.enter(request)
+        if self.host is not None:
+            self.host.fetch(request)
         if self._ledger.admitted[request] < 0:
             self._ledger.admitted[request] = self.time
             self._ledger.cached[request] = found
         self.prefilled.pop(request, None)
-
-    def _compact(self) -> None:
-        """The running in order, without the holes that the finished left."""
-        place = self._place
-        kept = [request for index, request in enumerate(self._tail) if place.get(request) == index]
-        self._tail = kept
-        for index, request in enumerate(kept):
-            place[request] = index
 
     # ------------------------------------------------------------------ a stretch of equal iterations
 

@@ -72,6 +72,8 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     busy: float
     """Share of the makespan in which a replica works, mean of the replicas."""
     preemptions: int
+    swaps: int
+    """Of these, those that kept the cache in host memory."""
     cache_hit_rate: float | None
     """Prompt tokens found in the cache over all prompt tokens; None without caching."""
     cost_per_million_tokens: float | None
@@ -274,6 +276,7 @@ def measure(
         attainment=None if kept is None or not order else kept / len(order),
         **_occupancy(run, span),
         preemptions=sum(run.preempted),  # int
+        swaps=sum(run.swapped),  # int
         cache_hit_rate=hits / prompt if run.limits.caching and prompt else None,
         cost_per_million_tokens=_per_million(price, devices, span, output + prompt),
         cost_per_million_output_tokens=_per_million(price, devices, span, output),

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rooflab.sim.clock import seconds
-from rooflab.sim.schedule import Limits
+from rooflab.sim.schedule import POLICIES, Limits
 from rooflab.sim.traffic import Traffic
 
 if TYPE_CHECKING:
     from rooflab.sim.cluster import Cluster
+    from rooflab.sim.engine import Replica
 
 Row = tuple[int, ...]
 
@@ -36,6 +37,8 @@ class Run(msgspec.Struct, kw_only=True):
     first: list[int]
     finish: list[int]
     preempted: list[int]
+    swapped: list[int]
+    """Preemptions that kept the cache in host memory."""
     cached: list[int]
     """Prompt tokens found in the cache."""
     replica: list[int]
@@ -48,6 +51,8 @@ class Run(msgspec.Struct, kw_only=True):
     """Per replica: free blocks at the end."""
     pools: list[int]
     """Per replica: blocks it has."""
+    host: list[tuple[int, int]]
+    """Per replica: most blocks in host memory, and those there at the end."""
     events: int
     made_twice: int | None = None
     """First tokens made by a prefill and again by a decode replica; None where one replica does both."""
@@ -69,12 +74,14 @@ class Run(msgspec.Struct, kw_only=True):
             first=ledger.first,
             finish=ledger.finish,
             preempted=ledger.preempted,
+            swapped=ledger.swapped,
             cached=ledger.cached,
             replica=ledger.replica,
             logs=[replica.log for replica in replicas],
             prompts=[replica.prompts for replica in replicas],
             free=[replica.free for replica in replicas],
             pools=[replica.limits.blocks for replica in replicas],
+            host=[hosted(replica) for replica in replicas],
             events=sum(replica.events for replica in replicas),  # int
         )
 
@@ -127,7 +134,8 @@ class Run(msgspec.Struct, kw_only=True):
         table["queue_time"] = [
             (at - a) * scale if at >= 0 else None for a, at in zip(self.arrival, self.admitted, strict=True)
         ]
-        table["preempted"], table["cached"], table["replica"] = self.preempted, self.cached, self.replica
+        for name in ("preempted", "swapped", "cached", "replica"):
+            table[name] = getattr(self, name)
         return table
 
     def steps(self) -> dict[str, list[Any]]:
@@ -152,10 +160,14 @@ class Run(msgspec.Struct, kw_only=True):
             _check_log(log, self.limits.slots, self.pools[index])
             if self.complete:
                 assert self.free[index] == self.pools[index], f"replica {index} kept blocks"
+                assert not self.host[index][1], f"replica {index} left blocks in host memory"
+            assert self.host[index][0] <= self.limits.host_blocks, f"replica {index}: more in host memory than it has"
         if self.complete:
             self._check_tokens()
-            if not self.limits.asynchronous and self.made_twice is None:
-                self._check_work()
+            if self.made_twice is None:
+                self._check_order()
+                if not self.limits.asynchronous:
+                    self._check_work()
 
     def _check_requests(self) -> None:
         columns = (self.arrival, self.admitted, self.first, self.finish)
@@ -165,7 +177,19 @@ class Run(msgspec.Struct, kw_only=True):
             elif self.complete:
                 assert 0 <= arrival <= admitted < first <= finish, f"request {number}: effect before cause"
                 assert self.traffic.output[number] > 1 or first == finish, f"request {number}: one token, two times"
+                assert 0 <= self.swapped[number] <= self.preempted[number], f"request {number}: swapped, not preempted"
                 assert 0 <= self.cached[number] < self.traffic.prompt[number], f"request {number}: too much cached"
+
+    def _check_order(self) -> None:
+        """First admissions are in order of arrival among those that the policy holds equal."""
+        alike = {"priority": self.traffic.priority, "shortest_first": self.traffic.prompt}.get(self.policy)
+        if self.policy not in POLICIES:
+            return
+        latest: dict[tuple[int, int], int] = {}
+        for request in self.served():
+            group = (self.replica[request], alike[request] if alike is not None else 0)
+            assert self.admitted[request] >= latest.get(group, 0), f"request {request} was overtaken"
+            latest[group] = self.admitted[request]
 
     def _check_tokens(self) -> None:
         """Tokens made by decoding and by computed prompts are the answers' tokens."""
@@ -192,6 +216,11 @@ class Run(msgspec.Struct, kw_only=True):
                     came, gone = bisect_left(arrivals, row[0]), bisect_right(finishes, end)
                     assert came == gone, f"replica {index} idles at {end} with work to do"
                 end = row[0] + row[2]
+
+
+def hosted(replica: Replica) -> tuple[int, int]:
+    """Most blocks of a replica in host memory, and those there now."""
+    return (0, 0) if replica.host is None else (replica.host.peak, replica.host.used)
 
 
 def _check_log(log: list[Row], slots: int, blocks: int) -> None:

@@ -1,6 +1,6 @@
 """What an engine may do: its limits, the policies that order and admit work, and the routers that spread it.
 
-A policy is any object with these five attributes; it sees prompts, priorities and arrivals, never the length of an answer.
+A policy is any object with the attributes of `Policy`; it sees prompts, priorities and arrivals, never the length of an answer.
 A router is any object with `pick(number, prompt, replicas)`.
 """
 
@@ -36,10 +36,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Whether an iteration is decided when the one before it starts: async_scheduling."""
     caching: bool = False
     """Whether blocks stay findable after use: prefix caching, and a preempted request's own blocks."""
+    host_blocks: Annotated[int, msgspec.Meta(ge=0, le=2**40)] = 0
+    """Blocks of host memory that take the cache of preempted requests (swap); one that does not fit there is computed again."""
+    swap_time: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
+    """Seconds that a block takes to the host, and back again; the engine waits for it."""
 
 
 class Policy(Protocol):
-    """Order and admission; any object with these attributes will do."""
+    """Order, admission and preemption; any object with these attributes will do."""
 
     @property
     def name(self) -> str: ...
@@ -59,6 +63,12 @@ class Policy(Protocol):
         """(prompt, priority, arrival, number) to what waiting requests are sorted by; None serves in order of arrival."""
         ...
 
+    @property
+    def ranks(self) -> bool:
+        """Whether who comes last by the key is preempted first and waits in the key's order; otherwise the latest admitted is,
+        and waits in front of all others."""
+        ...
+
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
     """A policy as a record."""
@@ -68,6 +78,7 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     mixes: bool = True
     refills: bool = True
     key: Callable[[int, int, int, int], Any] | None = None
+    ranks: bool = False
 
 
 POLICIES: dict[str, Named] = {
@@ -83,8 +94,9 @@ POLICIES: dict[str, Named] = {
         ),
         Named(
             name="priority",
-            title="chunked, smallest priority number first; nobody is pushed out for it",
+            title="chunked, smallest priority number first; the largest is preempted first when blocks run out (vLLM's priority)",
             key=lambda prompt, priority, arrival, number: (priority, arrival, number),
+            ranks=True,
         ),
     )
 }

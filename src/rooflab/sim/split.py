@@ -15,7 +15,7 @@ import msgspec
 from rooflab.sim.clock import NEVER, ticks, ticks_up
 from rooflab.sim.cluster import Transfer, Watch, refused
 from rooflab.sim.engine import Ledger, Replica
-from rooflab.sim.run import Run
+from rooflab.sim.run import Run, hosted
 from rooflab.sim.schedule import Limits, Router, policy, router
 from rooflab.sim.surface import StepSurface
 from rooflab.sim.traffic import Traffic
@@ -149,12 +149,14 @@ def simulate_split(
         first=after.first,
         finish=after.finish,
         preempted=[a + b for a, b in zip(before.preempted, after.preempted, strict=True)],
+        swapped=[a + b for a, b in zip(before.swapped, after.swapped, strict=True)],
         cached=before.cached,
         replica=after.replica,
         logs=[replica.log for replica in replicas],
         prompts=[replica.prompts for replica in replicas],
         free=[replica.free for replica in replicas],
         pools=[replica.limits.blocks for replica in replicas],
+        host=[hosted(replica) for replica in replicas],
         made_twice=twice,
         events=sum(replica.events for replica in replicas),  # int
     )
