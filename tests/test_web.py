@@ -130,6 +130,14 @@ def test_a_long_question_may_be_refused_and_others_have_no_progress(client):
         assert json.loads(line.receive_text())["report"]["layers"] == 32
 
 
+def test_ten_million_requests_are_for_the_command_line(client):
+    """Whatever the page is asked for, the answer comes at once: here a refusal that says what to do."""
+    ask = {**LONG, "requests": 10**7}
+    said = client.post("/api/ask", json={"ask": ask}).json()["error"]
+    assert "10,000,000" in said
+    assert "rooflab simulate" in said
+
+
 def test_bad_questions_are_errors_in_words(client):
     reply = client.post(
         "/api/ask", json={"ask": {"kind": "estimate", "model": "llama-3.1-8b", "on": "h100", "bacth": 3}}

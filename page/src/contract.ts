@@ -359,6 +359,7 @@ export interface SimulateAsk {
   load?: number | null;
   trace?: string | null;
   arrivals?: unknown[][] | null;
+  trace_text?: string | null;
   speed?: number;
   variation?: number;
   prompt?: string | number;
@@ -390,7 +391,11 @@ export interface SimulateAsk {
   policies?: ("chunked" | "prefill_first" | "priority" | "shortest_first" | "static")[] | string | null;
   warmup?: number;
   seed?: number;
+  saturated?: boolean;
+  timeline?: number;
+  request?: number | null;
   requests_table?: boolean;
+  columns?: ("admitted" | "arrival" | "cached" | "e2e" | "finish" | "first" | "output" | "preempted" | "prompt" | "queue_time" | "replica" | "request" | "tpot" | "ttft" | "ttft_from_admission")[] | null;
   steps_table?: boolean;
 }
 
@@ -880,6 +885,10 @@ export interface SimulateReport {
   policies?: Record<string, MeasuresReport> | null;
   found?: FoundReport | null;
   refused?: Record<string, string>;
+  saturated_rate?: number | null; // request/s
+  iterations?: IterationsReport | null;
+  timeline?: TimelineReport | null;
+  request?: PathReport | null;
   requests_table?: Record<string, unknown[]> | null;
   steps_table?: Record<string, unknown[]> | null;
 }
@@ -950,6 +959,56 @@ export interface FoundReport {
   holds: boolean;
   measures: MeasuresReport;
   tried: unknown[][];
+}
+
+/** Iterations that only decode, and those that compute prompts: how many, and the means of one. */
+export interface IterationsReport {
+  decode: number;
+  decode_time: number | null; // s
+  decode_sequences: number | null;
+  prompt: number;
+  prompt_time: number | null; // s
+  prompt_sequences: number | null;
+  prompt_tokens: number | null;
+}
+
+/** Means over equal spans of time, all replicas together. */
+export interface TimelineReport {
+  start: number[]; // s
+  span: number; // s
+  running: number[];
+  waiting: number[];
+  kv: number[]; // 1
+}
+
+/** One request's way: times since the start of the run, what it waited for, and what was computed for it. */
+export interface PathReport {
+  request: number;
+  arrival: number | null; // s
+  admitted: number | null; // s
+  first: number | null; // s
+  finish: number | null; // s
+  prompt: number;
+  output: number;
+  ttft: number | null; // s
+  ttft_from_admission: number | null; // s
+  tpot: number | null; // s
+  e2e: number | null; // s
+  queue_time: number | null; // s
+  preempted: number;
+  cached: number;
+  replica: number;
+  refused: string | null;
+  chunks: Chunk[];
+  decoded: IterationsReport | null;
+}
+
+/** An iteration that computed a prompt or a part of it, its own tokens and other requests' together. */
+export interface Chunk {
+  start: number; // s
+  time: number; // s
+  prompt_tokens: number;
+  decoding: number;
 }
 
 export interface BoardReport {
@@ -1311,6 +1370,7 @@ export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {
     "load",
     "trace",
     "arrivals",
+    "trace_text",
     "speed",
     "variation",
     "prompt",
@@ -1342,7 +1402,11 @@ export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {
     "policies",
     "warmup",
     "seed",
+    "saturated",
+    "timeline",
+    "request",
     "requests_table",
+    "columns",
     "steps_table"
   ],
   "board": [

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
+from rooflab.api import played
 from rooflab.api.answers import _money_notes, header, scene_of
 from rooflab.api.resolve import Setting, setting_of
 from rooflab.api.simulate_asks import (
@@ -21,7 +22,7 @@ from rooflab.api.simulate_asks import (
     SimulateReport,
     SpreadReport,
 )
-from rooflab.estimate import MILLION
+from rooflab.estimate import MILLION, Scene
 from rooflab.sim import place, study, traces
 from rooflab.sim.board import board
 from rooflab.sim.clock import bits_for
@@ -34,10 +35,12 @@ from rooflab.sim.traffic import Lengths, Traffic, burst, closed_loop, conversati
 from rooflab.units import InputError, format, parse, shown
 
 PAGE_MOST = 200_000
-"""Requests a browser is asked for at most."""
+"""Requests that a page, in the browser or of the local server, is shown at most."""
 WORK_MOST = 5.0e6
 """Iterations that prompts may need: beyond this an answer would take too long."""
 LIST_MOST = 100
+PROBED = 2000
+"""Requests that the saturated rate is taken from."""
 SHARE = 0.7
 """Share of the saturated rate when no load is given."""
 PROTOCOL = (
@@ -58,7 +61,11 @@ PROTOCOL = (
 
 
 def _sources(ask: SimulateAsk) -> list[str]:
-    return [name for name in ("rate", "concurrency", "load", "trace", "arrivals") if getattr(ask, name) is not None]
+    return [
+        name
+        for name in ("rate", "concurrency", "load", "trace", "trace_text", "arrivals")
+        if getattr(ask, name) is not None
+    ]
 
 
 def _check(ask: SimulateAsk) -> None:
@@ -68,14 +75,20 @@ def _check(ask: SimulateAsk) -> None:
         raise InputError(f"{given[1]}: given beside {given[0]}; choose one of them")
     if ask.turns > 1 and given and given[0] not in ("rate", "load"):
         raise InputError(f"turns: conversations start at a rate, not with {given[0]}; give rate or load")
-    if sys.platform == "emscripten" and ask.requests > PAGE_MOST:
-        raise InputError(
-            f"requests: {ask.requests:,} are too many for a page; take at most {PAGE_MOST:,} here, or run `rooflab simulate`"
-        )
+    if sys.platform == "emscripten":
+        for_a_page(ask.requests)
     if ask.find == "replicas" and ask.disaggregate is not None:
         raise InputError("find: replicas are counted undivided; leave disaggregate out, or find the split")
     if ask.find in ("replicas", "split") and not ask.slo:
         raise InputError("slo: give the limits to hold, for example 'ttft=500ms,tpot=50ms'")
+
+
+def for_a_page(requests: int) -> None:
+    """Raises InputError where so many requests are for the command line rather than for a page."""
+    if requests > PAGE_MOST:
+        raise InputError(
+            f"requests: {requests:,} are too many for a page; take at most {PAGE_MOST:,} here, or run `rooflab simulate`"
+        )
 
 
 class _Source:
@@ -106,6 +119,13 @@ class _Source:
             )
         return open_loop(ask.requests, load, self.prompt, self.output, seed=seed, variation=ask.variation)
 
+    def together(self) -> Traffic:
+        """Up to two thousand of the same requests, to be sent all at once."""
+        count = min(self.ask.requests, PROBED)
+        if self.fixed is not None:
+            return self.fixed.part(0, min(count, len(self.fixed)))
+        return burst(count, self.prompt, self.output, seed=self.ask.seed)
+
     def typical(self) -> float:
         """Mean tokens of a request at its end."""
         if self.fixed is not None:
@@ -118,6 +138,8 @@ def _recorded(ask: SimulateAsk) -> Traffic | None:
     """The traffic of a trace or of inline rows, cut to the requests asked for."""
     if ask.trace is not None:
         found = traces.read(ask.trace)
+    elif ask.trace_text is not None:
+        found = traces.parse(ask.trace_text, "the file")
     elif ask.arrivals is not None:
         found = _rows(ask.arrivals)
     else:
@@ -228,7 +250,7 @@ def _setup(ask: SimulateAsk, setting: Setting, source: _Source) -> tuple[study.S
     transfer, said = _transfer(ask, alone, per_token) if divides else (None, "")
     horizon = _horizon(ask, source)
     setup = study.Setup(
-        surface=SceneSurface(scene, bits_for(horizon), draft),
+        surface=_surface(scene, bits_for(horizon), draft),
         limits=limits,
         policy=ask.policy,
         replicas=ask.replicas,
@@ -240,6 +262,19 @@ def _setup(ask: SimulateAsk, setting: Setting, source: _Source) -> tuple[study.S
         power=_number(setting.system.device.power),
     )
     return setup, _notes(ask, setting, setup, [text for text in (said, swapping) if text]), per_token
+
+
+_SURFACES: list[SceneSurface] = []
+"""The latest few: the loads and policies of a study, and requests opened one by one, price the same iterations."""
+
+
+def _surface(scene: Scene, bits: int, draft: Speculation | None) -> SceneSurface:
+    for found in list(_SURFACES):
+        if found.bits == bits and found.speculation == draft and found.scene == scene:
+            return found
+    made = SceneSurface(scene, bits, draft)
+    _SURFACES[:] = [made, *_SURFACES][:8]
+    return made
 
 
 def _number(value: Any) -> float | None:
@@ -330,8 +365,7 @@ def _load(ask: SimulateAsk, setup: study.Setup, source: _Source) -> tuple[float,
         return float(ask.concurrency or 1), []
     if ask.rate is not None:
         return ask.rate, []
-    probe = burst(min(ask.requests, 2000), source.prompt, source.output, seed=ask.seed)
-    full = study.saturation(setup, probe)
+    full = study.saturation(setup, source.together())
     share = SHARE if ask.load is None else ask.load
     chosen = "" if ask.load is not None else ", chosen because none was given"
     return share * full, [f"load: {share:.0%} of the {full:.3g} requests/s that a full queue is served at{chosen}"]
@@ -429,9 +463,18 @@ def answer_simulate(
         policies={name: measures_report(one) for name, one in side.items()} or None,
         found=found,
         refused={} if run is None else {str(n): run.refused[n] for n in sorted(run.refused)[:LIST_MOST]},
-        requests_table=run.columns() if run is not None and ask.requests_table else None,
+        saturated_rate=study.saturation(setup, source.together()) if ask.saturated else None,
+        iterations=None if run is None else played.iterations(run),
+        timeline=played.timeline(run, ask.timeline) if run is not None and ask.timeline else None,
+        request=None if run is None or ask.request is None else played.path(run, ask.request),
+        requests_table=_table(run, ask.columns) if run is not None and ask.requests_table else None,
         steps_table=run.steps() if run is not None and ask.steps_table else None,
     )
+
+
+def _table(run: Run, columns: Sequence[str] | None) -> dict[str, list[Any]]:
+    found = run.columns()
+    return found if columns is None else {name: found[name] for name in columns}
 
 
 def _watch(progress: Callable[[int, int], None] | None, cancel: Callable[[], bool] | None) -> Watch | None:

@@ -17,6 +17,8 @@ Time = str | float
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 At = Literal["mean", "p50", "p90", "p95", "p99"]
 PolicyName = Literal["chunked", "prefill_first", "static", "shortest_first", "priority"]
+Column = Literal["request", "arrival", "admitted", "first", "finish", "prompt", "output", "ttft", "ttft_from_admission", "tpot",
+                 "e2e", "queue_time", "preempted", "cached", "replica"]  # fmt: skip
 
 
 class SimulateAsk(_Placed, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="simulate"):
@@ -37,6 +39,8 @@ class SimulateAsk(_Placed, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A file of arrivals and lengths: .csv or .jsonl."""
     arrivals: list[tuple[float, int, int]] | None = None
     """The same inline: [seconds, prompt, output]."""
+    trace_text: str | None = None
+    """What such a file holds, where no file can be read."""
     speed: Factor = 1.0
     """Times as fast as the trace."""
     variation: Annotated[float, msgspec.Meta(ge=0, le=100)] = 1.0
@@ -92,8 +96,16 @@ class SimulateAsk(_Placed, frozen=True, kw_only=True, forbid_unknown_fields=True
     warmup: Length = 0
     """First requests that are left out of the times."""
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
+    saturated: bool = False
+    """Whether the report says how many requests a second are served when all of them wait from the start."""
+    timeline: Annotated[int, msgspec.Meta(ge=0, le=20_000)] = 0
+    """Spans of time that the report's timeline has."""
+    request: Length | None = None
+    """Number of a request, from 0, whose way the report tells."""
     requests_table: bool = False
     """Whether the report has a row for every request."""
+    columns: list[Column] | None = None
+    """Columns of that table; None is all."""
     steps_table: bool = False
     """Whether the report has a row for every event of the engine."""
 
@@ -151,6 +163,68 @@ class MeasuresReport(msgspec.Struct, frozen=True, kw_only=True):
     events: int
 
 
+class TimelineReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Means over equal spans of time, all replicas together."""
+
+    start: list[Seconds]
+    """When each span begins."""
+    span: Seconds
+    running: list[float]
+    waiting: list[float]
+    """Requests that have come and never had a slot."""
+    kv: list[Ratio]
+    """Share of the cache in use."""
+
+
+class IterationsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Iterations that only decode, and those that compute prompts: how many, and the means of one."""
+
+    decode: int
+    decode_time: Seconds | None
+    decode_sequences: float | None
+    prompt: int
+    prompt_time: Seconds | None
+    prompt_sequences: float | None
+    """Sequences that decode beside the prompts."""
+    prompt_tokens: float | None
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """An iteration that computed a prompt or a part of it, its own tokens and other requests' together."""
+
+    start: Seconds
+    time: Seconds
+    prompt_tokens: int
+    decoding: int
+    """Sequences that decode beside."""
+
+
+class PathReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One request's way: times since the start of the run, what it waited for, and what was computed for it."""
+
+    request: int
+    arrival: Seconds | None
+    admitted: Seconds | None
+    first: Seconds | None
+    finish: Seconds | None
+    prompt: int
+    output: int
+    ttft: Seconds | None
+    ttft_from_admission: Seconds | None
+    tpot: Seconds | None
+    e2e: Seconds | None
+    queue_time: Seconds | None
+    preempted: int
+    """Times it was pushed out and computed again."""
+    cached: int
+    replica: int
+    refused: str | None
+    chunks: list[Chunk]
+    """From its slot to its first token; none where prefill and decode are apart."""
+    decoded: IterationsReport | None
+    """From its first token to its last, on its replica."""
+
+
 class PointReport(msgspec.Struct, frozen=True, kw_only=True):
     """One load of a curve: means over replications, and half their 95 % intervals; times in s, rates per s."""
 
@@ -199,6 +273,11 @@ class SimulateReport(_Report, frozen=True, kw_only=True, tag="simulate"):
     found: FoundReport | None = None
     refused: dict[str, str] = {}
     """Number of a request that could never run -> why; the first hundred."""
+    saturated_rate: RequestsPerSecond | None = None
+    iterations: IterationsReport | None = None
+    """Of the plain run."""
+    timeline: TimelineReport | None = None
+    request: PathReport | None = None
     requests_table: dict[str, list[Any]] | None = None
     steps_table: dict[str, list[Any]] | None = None
 

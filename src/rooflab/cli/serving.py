@@ -14,8 +14,10 @@ from rooflab.api.simulate_asks import SimulateAsk
 from rooflab.cli import options, streams
 from rooflab.units import InputError, parse_count, shown
 
-APART = frozenset({"arrivals", "chunked", "ahead", "requests_table", "steps_table", "prompt", "output"})
-"""Fields that are not options as they stand: inline data, switches that are on by default, lengths that may be a distribution."""
+APART = frozenset({"arrivals", "trace_text", "timeline", "request", "columns", "saturated", "chunked", "ahead",
+                   "requests_table", "steps_table", "prompt", "output"})  # fmt: skip
+"""Fields that are not options as they stand: inline data and what charts need, switches that are on by default, lengths that
+may be a distribution."""
 TABLES = (".csv", ".parquet")
 _Length = "Tokens of each {what}: 1024, 1k, or a distribution such as lognormal:1024:0.5 or uniform:100:2000."
 _EXTRA: dict[str, Any] = {

@@ -27,6 +27,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from rooflab import __version__
 from rooflab.api import answer, schema
+from rooflab.api.simulate import for_a_page
 from rooflab.units import InputError
 from rooflab.web.built import index, page
 from rooflab.web.reference import Reference
@@ -71,8 +72,9 @@ class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
     """(done, total), of a question that is being answered."""
 
 
-def _refuse_files(ask: dict[str, Any]) -> None:
-    """Over the network a model or a system is a catalog name, a hub id or its own content, never a file of this machine."""
+def _refuse(ask: dict[str, Any]) -> None:
+    """Over the network a model or a system is a catalog name, a hub id or its own content, never a file of this machine; and
+    nobody is asked for what takes minutes."""
     for field in ("model", "on", "prices"):
         name = ask.get(field)
         if isinstance(name, str) and (name.startswith((".", "/", "~")) or "\\" in name or os.path.exists(name)):  # noqa: PTH110
@@ -81,12 +83,14 @@ def _refuse_files(ask: dict[str, Any]) -> None:
             )
     if ask.get("trace") is not None:
         raise InputError("trace: files are not read here; drop the file on the page, or use the command line")
+    if ask.get("kind") == "simulate" and isinstance(ask.get("requests"), int):
+        for_a_page(ask["requests"])
 
 
 def reply(question: Question | Message, **told: Any) -> Reply:
     """Answer one question; bad input is an error in words. `told` are progress and cancel of `answer`."""
     try:
-        _refuse_files(question.ask)
+        _refuse(question.ask)
         return Reply(id=question.id, report=answer(question.ask, **told))
     except InputError as problem:
         return Reply(id=question.id, error=str(problem))
