@@ -206,6 +206,7 @@ export interface SweepAsk {
   where?: string[];
   pareto?: string[] | null;
   rows?: "all" | "feasible" | "pareto";
+  columns?: string[] | null;
 }
 
 /** Layouts to serve users with, best first, and the commands that start them. */
@@ -270,6 +271,7 @@ export interface ShardedAsk {
   axes?: Record<string, unknown[]>;
   around?: Record<string, unknown> | null;
   rows?: "all" | "distinct" | "feasible" | "pareto";
+  columns?: string[] | null;
 }
 
 /** Machines and layouts chosen together: latency against cost. */
@@ -1236,7 +1238,8 @@ export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {
     "output",
     "where",
     "pareto",
-    "rows"
+    "rows",
+    "columns"
   ],
   "suggest": [
     "model",
@@ -1291,7 +1294,8 @@ export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {
     "outside",
     "axes",
     "around",
-    "rows"
+    "rows",
+    "columns"
   ],
   "codesign": [
     "model",

@@ -404,6 +404,31 @@ def _bound(op: Op, cost: Cost) -> str:
     return max(kinds, key=lambda kind: kinds[kind])
 
 
+BOUNDS = ("compute", "memory", "network", "latency")
+"""What a step can wait for (requirement E-24)."""
+
+
+def binding(operators: Sequence[Op], pricer: Pricer, profile: Profile) -> Number:
+    """Position in BOUNDS of what most of a step's time waits for, each operator's whole time given to what binds it."""
+    waits: list[Number] = [0.0, 0.0, 0.0, 0.0]
+    for op in operators:
+        cost = _counted(op, pricer.cost(op))
+        one = op.count * _alone(cost, profile)
+        if op.collective:
+            waits[2] = waits[2] + one
+            continue
+        local = num.maximum(cost.compute, cost.memory)
+        late = (cost.overhead > local) * 1.0
+        counted = (cost.compute >= cost.memory) * (1.0 - late)
+        waits[0] = waits[0] + one * counted
+        waits[1] = waits[1] + one * (1.0 - late - counted)
+        waits[3] = waits[3] + one * late
+    best, most = 0.0 * waits[0], waits[0]
+    for at in (1, 2, 3):
+        best, most = num.where(waits[at] > most, float(at), best), num.maximum(waits[at], most)
+    return best
+
+
 def _detail(
     operators: Sequence[Op],
     costs: list[Cost],

@@ -1,5 +1,5 @@
 // One door to the engine: ask(question) → report, whichever transport answers.
-import type { Ask, Kinds } from "../contract";
+import type { Ask, Kinds, Table } from "../contract";
 import { stored } from "./baked";
 import { keyOf } from "./key";
 import { server } from "./http";
@@ -14,9 +14,18 @@ export type Question<K extends keyof Kinds> = Kinds[K]["ask"] & { kind: K };
 /** The reader has stopped a question before there was anything to show. */
 export class Stopped extends Error {}
 
+/** Rows of a long answer that are ready, and how far it is. */
+export interface Part {
+  done: number;
+  total: number;
+  table?: Table | null;
+}
+
 /** For questions that may take long: how far the answer is, and a way to end it early. */
 export interface Along {
   onprogress?: (done: number, total: number) => void;
+  /** Rows as they are found; then the report holds only the rows that it names. */
+  onpart?: (part: Part) => void;
   /** Aborted, the report comes at once with what was done; or Stopped is thrown where nothing can be kept. */
   signal?: AbortSignal;
 }
@@ -102,6 +111,13 @@ class Door {
     const report = (await transport.send(ask as Ask, along)) as Kinds[K]["report"];
     if (!along.signal?.aborted) this.keep(key, Promise.resolve(report));
     return report;
+  }
+
+  /** A search in parts: their tables hold the rows that are asked for. Nothing is remembered here. */
+  async parts<K extends "sweep" | "sharded" | "codesign">(ask: Question<K>, along: Along & { onpart: (part: Part) => void }): Promise<Kinds[K]["report"]> {
+    const transport = await this.start();
+    if (along.signal?.aborted) throw new Stopped("stopped before it began");
+    return (await transport.send(ask as Ask, along)) as Kinds[K]["report"];
   }
 
   private keep(key: string, found: Promise<unknown>): void {

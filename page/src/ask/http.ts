@@ -1,13 +1,14 @@
 // The local server: one WebSocket, {id, ask} → {id, report | error}; plain POST where a socket cannot be opened.
 // A long question says progress: true, is told {id, progress} meanwhile, and ended early by {id, cancel: true}.
 import type { Ask } from "../contract";
-import { AskError, Stopped, type Along, type Transport } from "./engine";
+import { AskError, Stopped, type Along, type Part, type Transport } from "./engine";
 
 interface Reply {
   id: number;
   report?: unknown;
   error?: string;
   progress?: [number, number];
+  part?: Part;
 }
 
 function settle(reply: Reply): unknown {
@@ -41,6 +42,7 @@ export async function server(lost: (why: string) => void): Promise<Transport> {
   socket.onmessage = (event) => {
     const reply = JSON.parse(String(event.data)) as Reply;
     const one = waiting.get(reply.id);
+    if (reply.part) return one?.along?.onpart?.(reply.part);
     if (reply.progress) return one?.along?.onprogress?.(...reply.progress);
     waiting.delete(reply.id);
     try {
@@ -60,7 +62,7 @@ export async function server(lost: (why: string) => void): Promise<Transport> {
       new Promise((done, fail) => {
         const id = next++;
         waiting.set(id, { done, fail, along });
-        socket.send(JSON.stringify(along ? { id, ask, progress: true } : { id, ask }));
+        socket.send(JSON.stringify({ id, ask, ...(along?.onpart ? { parts: true } : along ? { progress: true } : {}) }));
         along?.signal?.addEventListener("abort", () => waiting.has(id) && socket.send(JSON.stringify({ id, cancel: true })), { once: true });
       }),
   };

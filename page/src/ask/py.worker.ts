@@ -3,8 +3,10 @@
 interface Python {
   unpackArchive(bytes: Uint8Array, format: string, options?: object): void;
   runPython(code: string): unknown;
-  globals: { get(name: string): Respond & { callPromising: (...given: Parameters<Respond>) => Promise<string> } };
+  globals: { get(name: "respond"): Respond & { callPromising: (...given: Parameters<Respond>) => Promise<string> }; get(name: "parts"): Parts };
 }
+type Next = (() => string) & { destroy(): void };
+type Parts = (text: string, stopped: () => boolean) => Next;
 type Respond = (text: string, tell?: (done: number, total: number) => void, pause?: () => Promise<boolean>) => string;
 
 const CODE = `
@@ -34,6 +36,11 @@ def respond(text, tell=None, pause=None):
         return json.dumps({"report": answer(json.loads(text), **told)})
     except InputError as problem:
         return json.dumps({"error": str(problem)})
+
+def parts(text, stopped):
+    from rooflab.api.stream import stream
+    found = stream(json.loads(text), stopped)
+    return lambda: next(found, "")
 `;
 
 interface Asked {
@@ -42,11 +49,14 @@ interface Asked {
   ask?: string;
   /** Tell how far it is, and let other questions through meanwhile. */
   long?: boolean;
+  /** Send rows as they are found; between two parts other questions are let through, and a cancel is heard. */
+  parts?: boolean;
   cancel?: boolean;
 }
 
 const hears = "Suspending" in WebAssembly;
-let respond: ReturnType<Python["globals"]["get"]> | null = null;
+let respond: (Respond & { callPromising: (...given: Parameters<Respond>) => Promise<string> }) | null = null;
+let partsOf: Parts | null = null;
 const cancelled = new Set<number>();
 let busy: Promise<unknown> = Promise.resolve();
 
@@ -65,6 +75,7 @@ async function start(base: string): Promise<void> {
   python.runPython("import sys; sys.path.insert(0, '/lib/engine')");
   python.runPython(CODE);
   respond = python.globals.get("respond");
+  partsOf = python.globals.get("parts");
 }
 
 /** Resolves after the messages that have come meanwhile. */
@@ -97,8 +108,24 @@ async function long(id: number, ask: string): Promise<void> {
   cancelled.delete(id);
 }
 
+async function parts(id: number, ask: string): Promise<void> {
+  const next = partsOf!(ask, () => cancelled.has(id));
+  try {
+    for (let text = next(); text; text = next()) {
+      if (text.startsWith('{"part":')) self.postMessage({ id, part: text.slice('{"part":'.length, -1) });
+      else if (text.startsWith('{"error":')) self.postMessage({ id, error: (JSON.parse(text) as { error: string }).error });
+      else self.postMessage({ id, report: text.slice('{"report":'.length, -1) });
+      await turn();
+    }
+  } catch (problem) {
+    failed(id, problem);
+  }
+  next.destroy();
+  cancelled.delete(id);
+}
+
 self.onmessage = async (event: MessageEvent<Asked>) => {
-  const { id, start: base, ask, long: slow, cancel } = event.data;
+  const { id, start: base, ask, long: slow, parts: some, cancel } = event.data;
   if (cancel) return void cancelled.add(id);
   try {
     if (base !== undefined) {
@@ -108,6 +135,7 @@ self.onmessage = async (event: MessageEvent<Asked>) => {
     } else {
       if (!respond) await busy; // asked anew of a worker that has only begun
       if (slow) busy = busy.then(() => long(id, ask!)); // one at a time
+      else if (some) busy = busy.then(() => parts(id, ask!));
       else say(id, respond!(ask!));
     }
   } catch (problem) {

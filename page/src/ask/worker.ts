@@ -1,11 +1,12 @@
 // The engine in this page: the same Python, in a module worker.
-import { AskError, Stopped, type Along, type Transport } from "./engine";
+import { AskError, Stopped, type Along, type Part, type Transport } from "./engine";
 
 interface Reply {
   id: number;
   report?: string;
   error?: string;
   progress?: [number, number];
+  part?: string;
   /** Said once it has started: whether it hears of a cancel while it computes. */
   hears?: boolean;
 }
@@ -27,8 +28,9 @@ export async function browser(lost: (why: string) => void): Promise<Transport> {
   function begin(): Promise<unknown> {
     worker = new Worker(new URL("./py.worker.ts", import.meta.url), { type: "module" });
     worker.onmessage = (event: MessageEvent<Reply>) => {
-      const { id, report, error, progress, hears: able } = event.data;
+      const { id, report, error, progress, part, hears: able } = event.data;
       const one = waiting.get(id);
+      if (part !== undefined) return one?.along?.onpart?.(JSON.parse(part) as Part);
       if (progress) return one?.along?.onprogress?.(...progress);
       if (able !== undefined) hears = able;
       waiting.delete(id);
@@ -55,7 +57,7 @@ export async function browser(lost: (why: string) => void): Promise<Transport> {
   function cancel(id: number): void {
     const one = waiting.get(id);
     if (!one) return;
-    if (hears) return worker.postMessage({ id, cancel: true });
+    if (hears || one.along?.onpart) return worker.postMessage({ id, cancel: true });
     waiting.delete(id);
     worker.terminate();
     one.fail(new Stopped("stopped"));
@@ -65,5 +67,5 @@ export async function browser(lost: (why: string) => void): Promise<Transport> {
   }
 
   await begin();
-  return { send: (ask, along) => send(along ? { ask: JSON.stringify(ask), long: true } : { ask: JSON.stringify(ask) }, along) };
+  return { send: (ask, along) => send({ ask: JSON.stringify(ask), ...(along?.onpart ? { parts: true } : along ? { long: true } : {}) }, along) };
 }

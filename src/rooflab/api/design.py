@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -35,6 +35,7 @@ from rooflab.api.design_asks import (
 from rooflab.api.quantities import units_of
 from rooflab.api.resolve import layout_of, model_of, precision_of, prices_of, profile_of, system_of, workload_of
 from rooflab.api.spans import MOST_ROWS, values_of
+from rooflab.api.tables import kept_rows, reasons_of, table_of
 from rooflab.catalog import rules
 from rooflab.estimate import Workload
 from rooflab.fits import feasible, layout_rules
@@ -42,9 +43,11 @@ from rooflab.fitted import PRICES
 from rooflab.model import Model
 from rooflab.plan.checks import Scenario
 from rooflab.profiles import Profile
+from rooflab.sweep import joint
 from rooflab.sweep import layouts as grid
 from rooflab.sweep.evaluate import run
 from rooflab.sweep.frame import Frame
+from rooflab.sweep.gather import FIGURES, USUAL
 from rooflab.sweep.serving import BATCHES, OBJECTIVES, serving_space
 from rooflab.sweep.spaces import DEGREES, Space, space
 from rooflab.sweep.suggest import suggest
@@ -110,14 +113,21 @@ def answer_sweep(
 ) -> SweepReport:
     """A sweep; `how` are workers, cluster, journal and chunk of `sweep.run`."""
     asked, notes = space_of(ask)
-    return sweep_report(ask, asked, run(asked, progress=progress, cancel=cancel, **how), notes)
+    return sweep_report(ask, asked, run(asked, figures=figures_of(ask), progress=progress, cancel=cancel, **how), notes)
 
 
-def sweep_report(ask: SweepAsk, asked: Space, frame: Frame, notes: Sequence[str]) -> SweepReport:
-    """The report of an evaluated space."""
+def figures_of(ask: SweepAsk) -> tuple[str, ...]:
+    """The figures a sweep computes: the usual ones, and whatever else its columns name."""
+    return (*USUAL, *(name for name in FIGURES if name not in USUAL and name in (ask.columns or ())))
+
+
+def sweep_report(
+    ask: SweepAsk, asked: Space, frame: Frame, notes: Sequence[str], *, named: bool = False
+) -> SweepReport:
+    """The report of an evaluated space; `named` brings only the rows that the report names."""
     goals = ask.pareto or [f"{goal}:{name}" for name, goal in OBJECTIVES.items()]
     front = frame.pareto(goals, *ask.where)
-    positions = _kept(frame, ask.rows, front)
+    positions = list(front) if named else kept_rows(frame, ask.rows, front)
     best = {item: frame.best(item, where=ask.where) for item in goals}
     kept = set(positions)
     extra = [row for row in best.values() if row is not None and row not in kept]
@@ -130,50 +140,11 @@ def sweep_report(ask: SweepAsk, asked: Space, frame: Frame, notes: Sequence[str]
         profile=next(iter(asked.profiles)),
         key=asked.digest(),
         totals=frame.totals,
-        reasons=_reasons(frame),
-        table=table_of(frame, positions),
+        reasons=reasons_of(frame),
+        table=table_of(frame, positions, ask.columns),
         pareto=[place[row] for row in front],
         best={item: None if row is None else place[row] for item, row in best.items()},
     )
-
-
-def _kept(frame: Frame, rows: str, front: Sequence[int]) -> list[int]:
-    if rows == "pareto":
-        return list(front)
-    if rows == "feasible":
-        return frame.positions()
-    if rows == "distinct":
-        same = frame.column("same_as")
-        return [i for i in range(len(frame)) if same[i] == i]
-    return list(range(len(frame)))
-
-
-def _reasons(frame: Frame) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for text in _listed(frame.reason):
-        if text:
-            counts[text] = counts.get(text, 0) + 1
-    return dict(sorted(counts.items(), key=lambda pair: -pair[1]))
-
-
-def _listed(column: Any) -> list[Any]:
-    return column.tolist() if hasattr(column, "tolist") else list(column)
-
-
-def table_of(frame: Frame, positions: Sequence[int] | None = None) -> Table:
-    """A frame as plain data; numbers that are missing become null."""
-    part = frame if positions is None or len(positions) == len(frame) else frame.take(positions)
-    columns = {name: _nulls(_listed(column)) for name, column in part.columns.items()}
-    return Table(
-        columns=columns,
-        units={name: unit for name, unit in part.units.items() if name in columns and unit != "text"},
-        feasible=[bool(flag) for flag in _listed(part.feasible)],
-        reason=[str(text) for text in _listed(part.reason)],
-    )
-
-
-def _nulls(values: list[Any]) -> list[Any]:
-    return [None if isinstance(v, float) and not math.isfinite(v) else v for v in values]
 
 
 def _limit(value: Limit, name: str) -> float | None:
@@ -249,7 +220,7 @@ def answer_suggest(ask: SuggestAsk) -> SuggestReport:
         tightest=found.tightest,
         tried=len(found.frame),
         fitting=int(found.frame.totals["feasible"]),
-        reasons=_reasons(found.frame),
+        reasons=reasons_of(found.frame),
         layouts=layouts,
     )
 
@@ -350,28 +321,40 @@ def _fleet(one: plan.Sized) -> FleetReport:
     )
 
 
-def answer_sharded(ask: ShardedAsk) -> ShardedReport:
-    """The sharded sweep with its frontier, its smallest fit and five sensitivities."""
+def study_of(ask: ShardedAsk) -> tuple[grid.Study, list[str]]:
+    """What a sharded question is about, with notes."""
     model = model_of(ask.model)
     precision, notes = precision_of(model, ask)
-    system = system_of(ask.on, ask.changes)
     asked = sweep.study(
-        model, system=system, context=ask.context, batch=ask.batch, mode=ask.mode, scope=ask.scope, precision=precision,
-        outside=ask.outside, ep=ask.ep,
+        model, system=system_of(ask.on, ask.changes), context=ask.context, batch=ask.batch, mode=ask.mode,
+        scope=ask.scope, precision=precision, outside=ask.outside, ep=ask.ep,
     )  # fmt: skip
-    frame = grid.sweep_layouts(asked, ask.axes)
+    return asked, [*model.notes, *notes]
+
+
+def answer_sharded(ask: ShardedAsk) -> ShardedReport:
+    """The sharded sweep with its frontier, its smallest fit and five sensitivities."""
+    asked, notes = study_of(ask)
+    return sharded_report(ask, asked, grid.sweep_layouts(asked, ask.axes), notes)
+
+
+def sharded_report(
+    ask: ShardedAsk, asked: grid.Study, frame: Frame, notes: Sequence[str], *, named: bool = False
+) -> ShardedReport:
+    """The report of a sharded sweep; `named` brings only the rows that the report names."""
     front, fastest, smallest = sweep.pareto(frame), sweep.fastest(frame), sweep.smallest_fit(frame)
     top = sweep.top_by_memory(frame)
-    named = [at for at in (*front, *top, fastest, smallest) if at is not None]
-    positions = list(dict.fromkeys((*_kept(frame, ask.rows, front), *named)))
+    shown = [at for at in (*front, *top, fastest, smallest) if at is not None]
+    asked_for = [] if named else kept_rows(frame, ask.rows, front)
+    positions = list(dict.fromkeys([*asked_for, *shown]))
     place = {row: i for i, row in enumerate(positions)}
     return ShardedReport(
-        **_header(ask, ShardedReport, [*model.notes, *notes, *frame.notes]),
-        name=model.name,
-        system=system.name,
+        **_header(ask, ShardedReport, [*notes, *frame.notes]),
+        name=asked.model.name,
+        system=asked.system.name,
         totals=frame.totals,
-        reasons=_reasons(frame),
-        table=table_of(frame, positions),
+        reasons=reasons_of(frame),
+        table=table_of(frame, positions, ask.columns),
         pareto=[place[row] for row in front],
         fastest=None if fastest is None else place[fastest],
         smallest=None if smallest is None else place[smallest],
@@ -394,15 +377,17 @@ def _sensitivities(
     return {name: table_of(each) for name, each in sweep.sensitivities(asked, row).items()}
 
 
-def answer_codesign(ask: CodesignAsk) -> CodesignReport:
-    """Machines and layouts together."""
+def codesign_steps(ask: CodesignAsk) -> Generator[tuple[int, int], bool | None, CodesignReport | None]:
+    """Machines and layouts together, a few machines at a time; None where it was stopped."""
     model = model_of(ask.model)
     precision, notes = precision_of(model, ask)
     system = system_of(ask.on, ask.changes)
-    found = sweep.codesign(
+    found = yield from joint.codesign_steps(
         model, system=system, context=ask.context, batch=ask.batch, mode=ask.mode, scope=ask.scope, depth=ask.depth,
         weights=ask.cost_weights, refit=ask.refit, precision=precision, outside=ask.outside,
     )  # fmt: skip
+    if found is None:
+        return None
     notes = [
         *model.notes,
         *notes,
@@ -420,6 +405,16 @@ def answer_codesign(ask: CodesignAsk) -> CodesignReport:
         baseline=found.baseline,
         doublings=doublings,
     )
+
+
+def answer_codesign(ask: CodesignAsk) -> CodesignReport:
+    """Machines and layouts together."""
+    steps = codesign_steps(ask)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
 def scenario_of(ask: RulesAsk) -> tuple[Scenario, list[str]]:

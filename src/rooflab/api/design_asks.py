@@ -34,6 +34,8 @@ class SweepAsk(_Placed, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     """Objectives, "max:" or "min:" in front; None takes tokens/s for a user and tokens/s per device."""
     rows: Literal["all", "feasible", "pareto"] = "all"
     """Which rows come back."""
+    columns: list[str] | None = None
+    """Columns of the table that come back; None brings all."""
 
 
 class SuggestAsk(_Ask, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="suggest"):
@@ -98,6 +100,8 @@ class ShardedAsk(_Ask, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     around: dict[str, Any] | None = None
     """A layout whose knobs are varied one at a time; None takes the fastest."""
     rows: Literal["all", "feasible", "distinct", "pareto"] = "feasible"
+    columns: list[str] | None = None
+    """Columns of the table that come back; None brings all."""
 
 
 class CodesignAsk(_Ask, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="codesign"):

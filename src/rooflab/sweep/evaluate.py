@@ -16,11 +16,13 @@ from typing import Any
 import msgspec
 
 from rooflab import fits, num
-from rooflab.estimate import Estimate, estimate
+from rooflab.estimate import Estimate, Scene, estimate
 from rooflab.fitted import pricer_of
+from rooflab.price import BOUNDS, Pricer
+from rooflab.sweep.bounds import bound_of, name_of
 from rooflab.sweep.frame import Frame
 from rooflab.sweep.fronts import frontier, objectives
-from rooflab.sweep.gather import FIGURES, Kept, Part, Rows, pick
+from rooflab.sweep.gather import FIGURES, USUAL, Kept, Part, Rows, pick
 from rooflab.sweep.grid import numpy_or_none
 from rooflab.sweep.journal import Journal
 from rooflab.sweep.spaces import CHUNK, WORK, Group, Plan, Space, Task
@@ -137,10 +139,18 @@ def _arrays(asked: Space, plan: Plan, group: Group, task: Task, names: tuple[str
         inside = slice(None) if not asked.layouts else allowed
         fit = numpy.broadcast_to(found.fits, whole).reshape(-1, wide)
         for name in names:
-            value = numpy.broadcast_to(figure(found, layout, name), whole).reshape(-1, wide)
+            value = (
+                bound_of(_scene(asked, group, layout, system, pricer), work)
+                if name == "bound"
+                else figure(found, layout, name)
+            )
+            value = numpy.broadcast_to(value, whole).reshape(-1, wide)
             figures[name][inside] = value if name in _SIZES else numpy.where(fit, value, numpy.nan)
             figures[name][~allowed] = numpy.nan
         codes[allowed] = numpy.where(fit if asked.layouts else fit[allowed], 0, 1)
+    if "bound" in figures:
+        known = numpy.nan_to_num(figures["bound"], nan=-1.0).astype(int)
+        figures["bound"] = numpy.array([*BOUNDS, ""], dtype=object)[known]
     kept = [i - task.first for i in plan.kept(task)]
     if len(kept) < tall:
         return {name: value[kept].ravel() for name, value in figures.items()}, codes[kept].ravel(), reasons
@@ -169,7 +179,13 @@ def _axes_of(plan: Plan, task: Task) -> tuple[dict[str, Any], tuple[int, ...]]:
     return degrees, tuple(shape)
 
 
-_SIZES = ("devices", "weight_bytes", "kv_bytes", "used", "over")
+def _scene(asked: Space, group: Group, layout: Layout, system: System, pricer: Pricer | None) -> Scene:
+    return Scene(
+        model=asked.model, precision=group.precision, layout=layout, system=system, profile=group.profile, pricer=pricer
+    )
+
+
+_SIZES = ("devices", "weight_bytes", "kv_bytes", "used", "over", "memory_share")
 """Figures that a layout which does not fit still has."""
 
 
@@ -185,6 +201,8 @@ def figure(found: Estimate, layout: Layout, name: str) -> Any:
     mid, memory = found.mid, found.memory
     if name == "devices":
         return layout.devices()
+    if name == "memory_share":
+        return memory.used / memory.capacity
     if name in _SIZES:
         return getattr(memory, name.removesuffix("_bytes").replace("weight", "weights"))
     if mid is None:
@@ -205,7 +223,7 @@ def _scalars(asked: Space, plan: Plan, group: Group, task: Task, names: tuple[st
     kept, inner = plan.kept(task), plan.inner_values(task, group)
     reasons = ["", _MEMORY]
     codes: list[int] = []
-    figures: dict[str, list[float]] = {name: [] for name in names}
+    figures: dict[str, list[Any]] = {name: [] for name in names}
     points = [dict(zip(inner, row, strict=True)) for row in zip(*inner.values(), strict=True)] or [{}]
     for i in kept:
         layout = msgspec.structs.replace(group.layout, **{name: values[i] for name, values in plan.degrees.items()})
@@ -222,14 +240,18 @@ def _scalars(asked: Space, plan: Plan, group: Group, task: Task, names: tuple[st
             codes.append(reasons.index(why))
             for name in names:
                 known = found.fits or (name in _SIZES and found.feasible)
-                figures[name].append(float(figure(found, layout, name)) if known else math.nan)
+                if name == "bound":
+                    code = bound_of(_scene(asked, group, layout, system, pricer), work) if known else math.nan
+                    figures[name].append(name_of(code))
+                else:
+                    figures[name].append(float(figure(found, layout, name)) if known else math.nan)
     return figures, codes, reasons
 
 
 def run(
     asked: Space,
     *,
-    figures: Sequence[str] = tuple(FIGURES),
+    figures: Sequence[str] = USUAL,
     keep: Sequence[str] = (),
     workers: int = 0,
     cluster: str | None = None,

@@ -15,9 +15,11 @@ from rooflab.sweep.spaces import DEGREES, Plan
 FIGURES: dict[str, str] = {
     "devices": "1", "ttft": "s", "tpot": "s", "e2e": "s", "interactivity": "token/s", "output_throughput": "token/s",
     "throughput_per_device": "token/s", "cost": "USD", "cost_output": "USD", "energy": "J/token", "weight_bytes": "byte",
-    "kv_bytes": "byte", "used": "byte", "over": "byte",
+    "kv_bytes": "byte", "used": "byte", "over": "byte", "memory_share": "1", "bound": "text",
 }  # fmt: skip
 """Result columns and their units; cost is USD per million tokens, all of them or the answer's alone."""
+USUAL = tuple(name for name in FIGURES if name not in ("memory_share", "bound"))
+"""What is computed unless asked otherwise; what a step waits for costs as much again as its time."""
 _SCENARIO_UNITS = {"memory": "byte", "memory_bandwidth": "byte/s", "flop_rate": "FLOP/s", "price": "USD/s", "power": "W",
     "vector_rate": "FLOP/s", "launch_time": "s", "on_chip": "byte", "prompt": "token", "output": "token",
     "cached": "token"}  # fmt: skip

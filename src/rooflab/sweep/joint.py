@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from rooflab import graph, num
 from rooflab.model import Model
 from rooflab.placement import placement_valid
 from rooflab.sweep.frame import Frame
-from rooflab.sweep.grid import Grid
+from rooflab.sweep.grid import Grid, numpy_or_none
 from rooflab.sweep.layouts import AXES, Study, cache_of, part_of, parts_of, study, time_axes, workspace_of
 from rooflab.sweep.smallest import auto_suggest
 from rooflab.system import System
@@ -32,6 +32,8 @@ LAYOUT_AXES: dict[str, tuple[Any, ...]] = {
 """Requirement D-162: 1,728 layouts; dp is 1, tp fills the innermost units, the ring is fixed."""
 DEPTHS = {"two_stage": (1.0,), "balanced": (1.0, 2.0), "coarse": (0.5, 1.0, 2.0)}
 """Multiples of every knob: 1, 64 and 729 machines."""
+Sizes = tuple[list[float], list[float]]
+"""Bytes on the busiest device, and whether the layout is allowed, of every layout."""
 _BASE_KNOBS = ("memory", "memory_bandwidth", "flop_rate")
 
 
@@ -110,6 +112,34 @@ def codesign(
     coarse (halved, as it is, doubled: 729); `multiples` replaces these. `weights` are of the cost per knob. `refit` chooses
     the layout anew after doubling a knob, so that more memory can matter; without it the layout is kept.
     """
+    steps = codesign_steps(
+        model, system=system, context=context, batch=batch, mode=mode, scope=scope, depth=depth, weights=weights,
+        multiples=multiples, refit=refit, precision=precision, outside=outside, vectorise=vectorise,
+    )  # fmt: skip
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def codesign_steps(
+    model: Model,
+    *,
+    system: System,
+    context: int,
+    batch: int = 1,
+    mode: str = "decode",
+    scope: str = "full",
+    depth: str = "balanced",
+    weights: Mapping[str, float] | None = None,
+    multiples: Sequence[float] | None = None,
+    refit: bool = True,
+    precision: Precision | None = None,
+    outside: bool = False,
+    vectorise: bool = True,
+) -> Generator[tuple[int, int], bool | None, Codesign | None]:
+    """The same, a few machines at a time: yields how many of how many are done; send True to stop, which returns None."""
     if depth not in DEPTHS:
         raise InputError(f"depth: {shown(depth)} is not one of {', '.join(DEPTHS)}{nearest(str(depth), DEPTHS)}")
     asked = study(
@@ -125,12 +155,42 @@ def codesign(
     if not all(math.isfinite(x) and x > 0 for x in values):
         raise InputError("multiples: every multiple must be a finite number above 0")
     layouts = _suggested(asked) if depth == "two_stage" and multiples is None else LAYOUT_AXES
-    choices = best_layouts(asked, dict.fromkeys(knobs, values), layouts, vectorise=vectorise)
+    sizes = _listed_sizes(asked, Grid(dict(layouts), vectorise=vectorise))
+    choices = yield from _choices(asked, dict.fromkeys(knobs, values), layouts, sizes, vectorise)
+    if choices is None:
+        return None
     machines = _machines(asked, knobs, values, choices, weights)
     pareto = machines.pareto({"cost": "min", "latency": "min"})
     baseline = machines.best("latency", "cost")
-    doublings = [] if baseline is None else _doublings(asked, machines.row(baseline), layouts, refit, vectorise)
+    doublings = (
+        []
+        if baseline is None
+        else _doublings(asked, machines.row(baseline), layouts, sizes if refit else None, vectorise)
+    )
     return Codesign(machines=machines, pareto=pareto, baseline=baseline, doublings=doublings)
+
+
+def _choices(
+    asked: Study,
+    knobs: Mapping[str, tuple[float, ...]],
+    layouts: Mapping[str, tuple[Any, ...]],
+    sizes: Sizes,
+    vectorise: bool,
+) -> Generator[tuple[int, int], bool | None, list[Choice] | None]:
+    """The best layout of every machine: in one go with NumPy, else one set of rates after another."""
+    whole = math.prod(len(values) for values in knobs.values())
+    if vectorise and numpy_or_none() is not None:
+        found = best_layouts(asked, knobs, layouts, sizes=sizes)
+        yield whole, whole
+        return found
+    rated = {name: values for name, values in knobs.items() if name != "memory"}
+    columns: list[list[Choice]] = []
+    for combo in itertools.product(*rated.values()):
+        one = {name: (value,) for name, value in zip(rated, combo, strict=True)}
+        columns.append(best_layouts(asked, {"memory": knobs["memory"], **one}, layouts, vectorise=False, sizes=sizes))
+        if (yield len(columns) * len(knobs["memory"]), whole):
+            return None
+    return [column[i] for i in range(len(knobs["memory"])) for column in columns]
 
 
 def _suggested(asked: Study) -> dict[str, tuple[Any, ...]]:
@@ -151,6 +211,7 @@ def best_layouts(
     layouts: Mapping[str, tuple[Any, ...]],
     *,
     vectorise: bool = True,
+    sizes: Sizes | None = None,
 ) -> list[Choice]:
     """The fastest layout that fits on every machine; machines in row-major order of the knobs.
 
@@ -168,8 +229,14 @@ def best_layouts(
         column = grid.column(found)
         latency = column if latency is None else _sum(latency, column)
     space = Grid(dict(layouts), vectorise=vectorise)
-    used, allowed = (c.tolist() if num.is_array(c) else c for c in _sizes(asked, space))
+    used, allowed = sizes or _listed_sizes(asked, space)
     return _picked(asked, knobs, grid, latency, space, used, allowed, ignored)
+
+
+def _listed_sizes(asked: Study, space: Grid) -> Sizes:
+    """`_sizes` as lists; they are the same on every machine."""
+    used, allowed = (c.tolist() if num.is_array(c) else c for c in _sizes(asked, space))
+    return used, allowed
 
 
 def _axis(name: str) -> str:
@@ -324,16 +391,23 @@ def _figures(system: System) -> dict[str, float]:
 
 
 def _doublings(
-    asked: Study, row: Mapping[str, Any], layouts: Mapping[str, tuple[Any, ...]], refit: bool, vectorise: bool
+    asked: Study,
+    row: Mapping[str, Any],
+    layouts: Mapping[str, tuple[Any, ...]],
+    sizes: Sizes | None,
+    vectorise: bool,
 ) -> list[dict[str, Any]]:
-    """What doubling each knob of a machine buys: relative speed-up, largest first (requirement D-164)."""
+    """What doubling each knob of a machine buys: relative speed-up, largest first (requirement D-164).
+
+    With the sizes of all layouts one is chosen anew, without them the layout is kept.
+    """
     knobs = knobs_of(asked.system)
     base = {name: row[f"{name} ×"] for name in knobs}
-    kept = layouts if refit else {name: (row[name],) for name in LAYOUT_AXES}
+    kept = layouts if sizes else {name: (row[name],) for name in LAYOUT_AXES}
     found = []
     for name in knobs:
         doubled = {**base, name: 2.0 * base[name]}
-        choice = best_layouts(asked, {k: (v,) for k, v in doubled.items()}, kept, vectorise=vectorise)[0]
+        choice = best_layouts(asked, {k: (v,) for k, v in doubled.items()}, kept, vectorise=vectorise, sizes=sizes)[0]
         found.append(
             {
                 "knob": name,

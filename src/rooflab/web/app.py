@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import json
 import logging
 import mimetypes
 import os
 import socket
 import threading
 import webbrowser
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -28,6 +30,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from rooflab import __version__
 from rooflab.api import answer, schema
 from rooflab.api.simulate import for_a_page
+from rooflab.api.stream import stream
 from rooflab.units import InputError
 from rooflab.web.built import index, page
 from rooflab.web.reference import Reference
@@ -54,11 +57,13 @@ class Question(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a socket takes: a question, with `progress` one whose progress is told; or `cancel`, which ends one of those early."""
+    """What a socket takes: a question, with `progress` one whose progress is told, with `parts` one whose rows come as they
+    are found; or `cancel`, which ends one of those early."""
 
     id: int = 0
     ask: dict[str, Any] = {}
     progress: bool = False
+    parts: bool = False
     cancel: bool = False
 
 
@@ -99,6 +104,18 @@ def reply(question: Question | Message, **told: Any) -> Reply:
         return Reply(id=question.id, error=f"the engine failed: {type(problem).__name__}: {problem}")
 
 
+def parts(question: Message, stopped: Callable[[], bool]) -> Iterator[str]:
+    """The parts of an answer as JSON; what goes wrong is an error in words."""
+    try:
+        _refuse_files(question.ask)
+        yield from stream(question.ask, stopped)
+    except InputError as problem:
+        yield json.dumps({"error": str(problem)})
+    except Exception as problem:
+        logging.getLogger("rooflab").exception("a question failed: %s", question.ask.get("kind"))
+        yield json.dumps({"error": f"the engine failed: {type(problem).__name__}: {problem}"})
+
+
 @post("/api/ask", status_code=200, sync_to_thread=True, request_max_body_size=LARGEST_ASK)
 def ask(data: Annotated[Question, Body(media_type=RequestEncodingType.JSON)]) -> Reply:
     """One question, one answer: {id, ask} → {id, report} or {id, error}."""
@@ -122,16 +139,16 @@ class _Line:
         if message.cancel:
             if end := self._ends.get(message.id):
                 end.set()
-        elif message.progress:
-            task = asyncio.create_task(self._long(message))
+        elif message.progress or message.parts:
+            end = self._ends[message.id] = threading.Event()
+            task = asyncio.create_task((self._parts if message.parts else self._long)(message, end))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
             await self.send(reply(message))
 
-    async def _long(self, message: Message) -> None:
+    async def _long(self, message: Message, end: threading.Event) -> None:
         """Answer in a thread, and say how far it is a few times a second."""
-        end = self._ends[message.id] = threading.Event()
         far: list[tuple[int, int]] = []
         work = asyncio.create_task(
             asyncio.to_thread(reply, message, progress=lambda done, total: far.append((done, total)), cancel=end.is_set)
@@ -144,6 +161,17 @@ class _Line:
         with contextlib.suppress(WebSocketException, RuntimeError):  # the reader may have gone meanwhile
             await self.send(work.result())
 
+    async def _parts(self, message: Message, end: threading.Event) -> None:
+        """Answer in a thread, and send every part as it comes."""
+        try:
+            pieces = parts(message, end.is_set)
+            while (text := await asyncio.to_thread(next, pieces, None)) is not None:
+                await self._socket.send_data(f'{{"id":{message.id},{text[1:]}')
+        except (WebSocketException, RuntimeError):  # the reader has gone
+            return
+        finally:
+            self._ends.pop(message.id, None)
+
     def close(self) -> None:
         """End whatever is still being answered."""
         for end in self._ends.values():
@@ -152,7 +180,10 @@ class _Line:
 
 @websocket("/api/ws")
 async def asks(socket: WebSocket[Any, Any, Any]) -> None:
-    """The same over a socket: {id, ask, progress} is told {id, progress: [done, total]} meanwhile, {id, cancel} ends it early."""
+    """The same over a socket: {id, ask, progress} is told {id, progress: [done, total]} meanwhile, {id, cancel} ends it early.
+
+    {id, ask, parts} is sent {id, part} with rows as they are found, and the report at the end.
+    """
     await socket.accept()
     decoder, line = msgspec.json.Decoder(Message), _Line(socket)
     try:

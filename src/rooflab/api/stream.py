@@ -1,0 +1,110 @@
+"""Long answers piece by piece, as JSON: rows as they come, how far it is, and the report at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from rooflab.api import ask_of, plain_report, report_of
+from rooflab.api.design import (
+    codesign_steps,
+    figures_of,
+    sharded_report,
+    space_of,
+    study_of,
+    sweep_report,
+)
+from rooflab.api.design_asks import CodesignAsk, ShardedAsk, SweepAsk, Table
+from rooflab.api.tables import kept_rows, table_of
+from rooflab.sweep.pieces import Piece, sharded_pieces, space_pieces
+from rooflab.units import InputError
+
+_JSON = msgspec.json.Encoder()
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of a long answer that are ready; none where only the progress is known."""
+
+    done: int
+    total: int
+    table: Table | None = None
+
+
+def stream(data: Mapping[str, Any], stopped: Callable[[], bool] = bool) -> Iterator[str]:
+    """A question as plain data in; parts as JSON texts out, `{"part": …}`, and at the end `{"report": …}` or `{"error": …}`.
+
+    The parts of sweeps and sharded sweeps hold the rows that the question asks for, the report at the end only those it
+    names (frontier, best, …). A question that is answered in one go has no parts. `stopped` is asked between two parts:
+    then the report is of what came, and a joint search, which has no partial answer, says that it was stopped.
+    """
+    try:
+        ask = ask_of(data)
+        if isinstance(ask, SweepAsk):
+            report = yield from _sweep(ask, stopped)
+        elif isinstance(ask, ShardedAsk):
+            report = yield from _sharded(ask, stopped)
+        elif isinstance(ask, CodesignAsk):
+            report = yield from _codesign(ask, stopped)
+        else:
+            report = report_of(ask)
+        yield _JSON.encode({"report": plain_report(report)}).decode()
+    except InputError as problem:
+        yield _JSON.encode({"error": str(problem)}).decode()
+    except RecursionError:
+        yield _JSON.encode({"error": "ask: is nested too deeply"}).decode()
+
+
+def _part(piece: Piece, rows: str, columns: list[str] | None) -> str:
+    positions = None if rows == "all" else kept_rows(piece.frame, rows, [])
+    if rows == "distinct":
+        same = piece.frame.column("same_as")
+        first = piece.done - len(piece.frame)
+        positions = [i for i in range(len(piece.frame)) if same[i] == i + first]
+    part = Part(done=piece.done, total=piece.total, table=table_of(piece.frame, positions, columns))
+    return _JSON.encode({"part": part}).decode()
+
+
+def _rows(
+    pieces: Generator[Piece, bool | None, Any], rows: str, columns: list[str] | None, stopped: Callable[[], bool]
+) -> Generator[str, None, Any]:
+    """Every piece as a part; returns the frame of all."""
+    stop: bool | None = None
+    while True:
+        try:
+            piece = pieces.send(stop)
+        except StopIteration as end:
+            return end.value
+        if rows != "pareto":
+            yield _part(piece, rows, columns)
+        else:
+            yield _JSON.encode({"part": Part(done=piece.done, total=piece.total)}).decode()
+        stop = bool(stopped())
+
+
+def _sweep(ask: SweepAsk, stopped: Callable[[], bool]) -> Generator[str, None, Any]:
+    asked, notes = space_of(ask)
+    pieces = space_pieces(asked, figures=figures_of(ask))
+    frame = yield from _rows(pieces, ask.rows, ask.columns, stopped)
+    return sweep_report(ask, asked, frame, notes, named=True)
+
+
+def _sharded(ask: ShardedAsk, stopped: Callable[[], bool]) -> Generator[str, None, Any]:
+    asked, notes = study_of(ask)
+    frame = yield from _rows(sharded_pieces(asked, ask.axes), ask.rows, ask.columns, stopped)
+    return sharded_report(ask, asked, frame, notes, named=True)
+
+
+def _codesign(ask: CodesignAsk, stopped: Callable[[], bool]) -> Generator[str, None, Any]:
+    steps = codesign_steps(ask)
+    stop: bool | None = None
+    while True:
+        try:
+            done, total = steps.send(stop)
+        except StopIteration as end:
+            if end.value is None:
+                raise InputError("stopped before every machine was tried") from None
+            return end.value
+        yield _JSON.encode({"part": Part(done=done, total=total)}).decode()
+        stop = bool(stopped())
