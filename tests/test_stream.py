@@ -151,6 +151,9 @@ def test_the_socket_brings_parts_and_answers_others_meanwhile(client):
             json.dumps({"id": 3, "ask": {"kind": "sweep", "model": "/etc/passwd", "on": "h100"}, "parts": True})
         )
         assert "files are not read here" in json.loads(line.receive_text())["error"]
+        other = {"kind": "sweep", "model": "llama-3.1-8b", "on": "h100", "also_on": ["./x.toml"]}
+        line.send_text(json.dumps({"id": 6, "ask": other}))
+        assert "files are not read here" in json.loads(line.receive_text())["error"]
         line.send_text(json.dumps({"id": 99, "cancel": True}))  # nobody's number: nothing happens
         line.send_text(json.dumps({"id": 4, "ask": {"kind": "catalog", "what": "profiles"}}))
         assert json.loads(line.receive_text())["id"] == 4

@@ -80,8 +80,9 @@ class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
 def _refuse(ask: dict[str, Any]) -> None:
     """Over the network a model or a system is a catalog name, a hub id or its own content, never a file of this machine; and
     nobody is asked for what takes minutes."""
-    for field in ("model", "on", "prices"):
-        name = ask.get(field)
+    more = ask.get("also_on")
+    systems = [("also_on", name) for name in (more if isinstance(more, list) else ())]
+    for field, name in [*((field, ask.get(field)) for field in ("model", "on", "prices")), *systems]:
         if isinstance(name, str) and (name.startswith((".", "/", "~")) or "\\" in name or os.path.exists(name)):  # noqa: PTH110
             raise InputError(
                 f"{field}: files are not read here; drop the config.json on the page, or use the command line"
@@ -107,7 +108,7 @@ def reply(question: Question | Message, **told: Any) -> Reply:
 def parts(question: Message, stopped: Callable[[], bool]) -> Iterator[str]:
     """The parts of an answer as JSON; what goes wrong is an error in words."""
     try:
-        _refuse_files(question.ask)
+        _refuse(question.ask)
         yield from stream(question.ask, stopped)
     except InputError as problem:
         yield json.dumps({"error": str(problem)})
