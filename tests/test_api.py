@@ -567,6 +567,39 @@ def test_every_operator_is_explained_by_formulas_that_evaluate_to_it(name: str, 
                 assert op[quantity] == 0.0, (op["name"], quantity)
 
 
+def test_the_halves_of_the_layers_add_up():
+    """D-101, D-123: every operator is attention's, the feed-forward's or neither's; per layer is the mean over the layers."""
+    for ask in (
+        {"model": "llama-3.1-8b", "on": "dgx-h100", "tp": 8},
+        {"model": "deepseek-v3", "on": "hgx-h200", "tp": 8},
+        {"model": "mixtral-8x7b", "on": "sip", "tp": 8, "cp": 2, "profile": "sharded"},
+    ):
+        question = {"kind": "estimate", "batch": 8, "prompt": 1000, "output": 100, "ignore_memory": True}
+        step = api.answer({**question, "detail": True, **ask})["decode_step"]
+        halves = {each["scope"]: each for each in step["scopes"]}
+        assert math.fsum(each["time"] for each in halves.values()) == pytest.approx(step["time"], rel=1e-12)
+        layers = {"llama-3.1-8b": 32, "deepseek-v3": 61, "mixtral-8x7b": 32}[ask["model"]]
+        for name in ("attention", "ffn"):
+            assert halves[name]["per_layer"] * layers == pytest.approx(halves[name]["time"], rel=1e-12)
+            assert halves[name]["time"] > 0.02 * step["time"]
+        assert halves["rest"]["per_layer"] is None
+        for op in step["ops"]:
+            if op["part"] == "collective":
+                reduced = op["name"].partition("@")[0].removeprefix("all_reduce_")
+                assert reduced not in ("attention", "ffn") or op["scope"] == reduced
+
+
+def test_achievable_roofs_are_those_of_the_prices():
+    """A-014: shares of the profile for the roofline, what large products were measured to reach for fitted prices."""
+    ask = {"kind": "step", "model": "llama-3.1-8b", "on": "h100-sxm", "phase": "prefill", "context": 8192}
+    plain, fitted = api.answer({**ask, "prices": "roofline"}), api.answer(ask)
+    rate = plain["roofs"]["flop_rate"]["bf16"]
+    assert plain["roofs"]["achievable_flop_rate"]["bf16"] == 0.65 * rate
+    reached = fitted["roofs"]["achievable_flop_rate"]["bf16"]
+    assert max(op["achieved"] for op in fitted["ops"] if op["kind"] == "gemm") <= reached * 1.001
+    assert 0.7 * rate < reached < rate
+
+
 @pytest.mark.parametrize("name", PLACED)
 def test_every_total_is_explained(name: str):
     """F-04: the last line of a total's explanation is the number of the estimate."""

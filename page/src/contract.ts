@@ -521,6 +521,7 @@ export interface StepDetail {
   bound: string;
   terms: Record<string, number>; // s
   parts: PartReport[];
+  scopes: ScopeReport[];
   bandwidth_share: number; // 1
   roofs: RoofsReport;
   ops: OpReport[];
@@ -532,6 +533,14 @@ export interface PartReport {
   time: number; // s
   share: number; // 1
   terms: Record<string, number>; // s
+}
+
+/** One half of the layers, attention or feed-forward, or what belongs to neither. */
+export interface ScopeReport {
+  scope: string;
+  time: number; // s
+  share: number; // 1
+  per_layer: number | null; // s
 }
 
 /** Peak and achievable rates of the device. */
@@ -548,6 +557,7 @@ export interface OpReport {
   name: string;
   kind: string;
   part: string;
+  scope: string;
   stage: string;
   count: number;
   shape: Record<string, number>;

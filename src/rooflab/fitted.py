@@ -401,6 +401,15 @@ class Fitted:
         units, clock = float(device.compute_units or 1), float(device.clock or 1.0)
         return chosen, Machine(bandwidth=device.memory_bandwidth, rate=rate, units=units, clock=clock)
 
+    def reach(self, dtype: str) -> tuple[float, float]:
+        """Shares of the peak rate and of the peak bandwidth that large matrix products of a format reach."""
+        chosen = self.chosen("gemm", Op(name="", kind="gemm", part="", format=dtype, dtype=dtype))[0]
+        if chosen is not None:
+            return chosen.parameters.compute, chosen.parameters.memory
+        group = getattr(self.fits, "group", None)
+        plain = group.plain if group is not None and group.plain else _UNMEASURED
+        return plain["compute"], plain["memory"]
+
     def cost(self, op: Op) -> Cost:
         """Seconds of one execution by cause, with basis and band."""
         if op.collective:

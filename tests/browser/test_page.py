@@ -1,6 +1,7 @@
 """What people do with the page, in a real browser, by both transports."""
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -176,6 +177,31 @@ def test_stages_show_their_formulas(reader, served):
     page.get_by_role("button", name="Formulas").click()
     page.wait_for_function("() => document.querySelectorAll('.stages mark').length > 20")
     assert "TB/s" in page.inner_text(".stages")
+
+
+def test_the_tables_show_one_half_of_the_layers(reader, served):
+    """D-101, D-123, D-124, D-910: attention, feed-forward or all; kept in the address; totals a pass and a layer.
+
+    The bars are of visible time, so that what overlaps is not added up.
+    """
+    step = answer({"kind": "estimate", **SCENARIO, "detail": True})["decode_step"]
+    one = reader()
+    page = one.open(served)
+    attention = page.get_by_role("group", name="Layers shown").get_by_role("button", name="Attention")
+    attention.click()
+    page.get_by_role("button", name="Formulas").click()
+    page.wait_for_selector(".stages tbody tr")
+    names = page.eval_on_selector_all(".stages tbody tr", "rows => rows.map(row => row.dataset.row)")
+    assert names == [op["name"] for op in step["ops"] if op["scope"] == "attention" and op["time"] > 0]
+    assert "scope=attention" in page.url
+    page.reload()
+    page.wait_for_selector("[data-status=ready]")
+    assert attention.get_attribute("aria-pressed") == "true"
+    halves = page.inner_text(".halves")
+    assert re.search(r"Attention [\d.]+\sms a pass, \d+\s%; [\d.]+\sµs a layer", halves)
+    assert "Feed-forward" in halves
+    said = f"decode of {SCENARIO['batch']} sequences, 1 new token each"
+    assert said in page.inner_text("main")
 
 
 def test_the_keyboard_alone_is_enough(reader, served):

@@ -238,6 +238,8 @@ class OpReport(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: str
     part: str
+    scope: str
+    """attention or ffn, the half of a layer it belongs to; rest where it belongs to neither."""
     stage: str
     count: float
     shape: dict[str, float]
@@ -283,6 +285,16 @@ class PartReport(msgspec.Struct, frozen=True, kw_only=True):
     terms: dict[str, Seconds]
 
 
+class ScopeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One half of the layers, attention or feed-forward, or what belongs to neither."""
+
+    scope: str
+    time: Seconds
+    share: Ratio
+    per_layer: Seconds | None
+    """Mean over the layers of a device; none for the rest."""
+
+
 class StepDetail(msgspec.Struct, frozen=True, kw_only=True):
     """The step behind a time: the prefill pass of TTFT, or the decode step of TPOT."""
 
@@ -296,6 +308,7 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True):
     """What takes most of it: memory, compute, network or latency."""
     terms: dict[str, Seconds]
     parts: list[PartReport]
+    scopes: list[ScopeReport]
     bandwidth_share: Ratio
     """Bytes moved over time, as a share of the peak memory bandwidth."""
     roofs: RoofsReport

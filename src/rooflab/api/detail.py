@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 
-from rooflab.api.asks import OpReport, PartReport, RoofsReport, StepDetail
+from rooflab.api.asks import OpReport, PartReport, RoofsReport, ScopeReport, StepDetail
 from rooflab.api.resolve import Setting
 from rooflab.estimate import Estimate, Workload, decode_contexts, decode_step, prefill_step
+from rooflab.fitted import Fitted
+from rooflab.measured import Measured
 from rooflab.price import Priced, StepTime
 from rooflab.work import Op, Step
 
 BOUNDS = {"weight": "memory", "kv": "memory", "activation": "memory", "comm": "network"}
 """The four things that can hold a step up, by the engine's finer names; the rest is latency."""
+SCOPES = ("attention", "ffn", "rest")
+_ATTENTION, _FFN = ("attention", "attention projections"), ("ffn", "experts", "router")
+_NAMED = re.compile(r"(?P<attention>S\d|C\d|rope_append|all_reduce_attention)|(?P<ffn>C?F\d|.*activation|permute|all_reduce_ffn)")
+"""Operators of the two halves of a layer that their part does not tell apart."""
 TERMS = ("memory", "compute", "network", "latency")
 
 
@@ -33,6 +40,14 @@ def terms_of(item: Priced, combine: str) -> dict[str, float]:
     return terms
 
 
+def scope_of(name: str, part: str) -> str:
+    """The half of a layer that an operator belongs to (requirement D-101)."""
+    if part in _ATTENTION or part in _FFN:
+        return "attention" if part in _ATTENTION else "ffn"
+    found = _NAMED.match(name)
+    return (found.lastgroup if found else None) or "rest"
+
+
 def op_report(item: Priced, whole: float, combine: str = "max") -> OpReport:
     """One priced operator as plain data; all its executions together."""
     op = item.op or Op(name=item.name, kind="overhead", part="overhead")
@@ -44,6 +59,7 @@ def op_report(item: Priced, whole: float, combine: str = "max") -> OpReport:
         name=item.name,
         kind=op.kind,
         part=op.part,
+        scope=scope_of(item.name, op.part),
         stage=op.stage,
         count=count,
         shape={key: float(value) for key, value in shape.items()},
@@ -70,10 +86,14 @@ def op_report(item: Priced, whole: float, combine: str = "max") -> OpReport:
 
 
 def roofs_of(setting: Setting) -> RoofsReport:
-    """Peak and achievable roofs of the device, for the roofline plot."""
+    """Peak and achievable roofs of the device, for the roofline plot; those of matrix products where prices are fitted."""
     device, profile = setting.system.device, setting.profile
-    bandwidth = device.memory_bandwidth * profile.memory_efficiency
-    reached = {key: rate * profile.compute_efficiency for key, rate in device.flop_rate.items()}
+    shares = dict.fromkeys(device.flop_rate, (profile.compute_efficiency, profile.memory_efficiency))
+    pricer = setting.pricer.fallback if isinstance(setting.pricer, Measured) else setting.pricer
+    if isinstance(pricer, Fitted):
+        shares = {key: pricer.reach(str(key)) for key in device.flop_rate}
+    bandwidth = device.memory_bandwidth * max(memory for _, memory in shares.values())
+    reached = {key: rate * shares[key][0] for key, rate in device.flop_rate.items()}
     return RoofsReport(
         memory_bandwidth=device.memory_bandwidth,
         achievable_bandwidth=bandwidth,
@@ -103,6 +123,17 @@ def step_detail(setting: Setting, step: Step, priced: StepTime) -> StepDetail:
         )
         for name, members in parts.items()
     ]
+    layers = setting.model.layers / float(setting.layout.pp)
+    halves = {name: math.fsum(op.time for op in ops if op.scope == name) for name in SCOPES}
+    scopes = [
+        ScopeReport(
+            scope=name,
+            time=time,
+            share=time / whole if whole else 0.0,
+            per_layer=time / layers if layers and name != "rest" else None,
+        )
+        for name, time in halves.items()
+    ]
     terms = _added([op.terms for op in ops])
     moved = math.fsum(op.bytes for op in ops)
     return StepDetail(
@@ -113,6 +144,7 @@ def step_detail(setting: Setting, step: Step, priced: StepTime) -> StepDetail:
         bound=max(terms, key=lambda name: terms[name]),
         terms=terms,
         parts=sorted(rows, key=lambda row: -row.time),
+        scopes=scopes,
         bandwidth_share=moved / whole / device.memory_bandwidth if whole else 0.0,
         roofs=roofs_of(setting),
         ops=ops,
