@@ -145,7 +145,7 @@ def test_links_are_one_way():
     assert 7 <= one_way["h100-sxm"] / one_way["h100-pcie"] < 7.1
 
 
-def test_A067_t4():
+def test_A_067_t4():
     """65 TFLOP/s fp16, 320 GB/s, 16 GB: ridge 203 FLOP/byte; bf16 runs in fp16."""
     t4 = catalog.device("t4")
     assert (t4.rate("fp16"), t4.memory_bandwidth, t4.memory) == (65e12, 320e9, 16e9)

@@ -78,6 +78,19 @@ def test_every_profile_says_what_it_leaves_out(reader, served):
     assert page.locator("[data-profile].on").get_attribute("data-profile") == "operator"
 
 
+def test_the_method_is_said(reader, served):
+    """A-090, B-003, B-091–B-095: operators, architectures, SRAM machines, mixed serving, validation, and what is assumed."""
+    page = reader().open(served + "#/evidence")
+    page.wait_for_selector(".method")
+    said = page.inner_text(".method").lower()
+    for word in ("operators", "architectures", "lpus", "heterogeneous", "speculative", "validation", "fragmentation", "balanced",
+                 "unfused attention", "re-reads", "planning assumptions", "run the real model"):  # fmt: skip
+        assert word in said
+    for view in ("step", "fit", "limits", "evidence"):
+        page.goto(served + f"#/{view}")
+        page.wait_for_function("() => document.body.innerText.includes('Analytical model, not a benchmark')")
+
+
 def test_the_basis_of_prices_and_the_inputs_behind_them(reader, served):
     """A-060, A-066: shares by basis; datasheet and assumed inputs of the step."""
     page = reader().open(served + "#/evidence")
