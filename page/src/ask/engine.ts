@@ -3,6 +3,7 @@ import type { Ask, Kinds, Table } from "../contract";
 import { stored } from "./baked";
 import { keyOf } from "./key";
 import { server } from "./http";
+import { Line } from "./line";
 import { browser } from "./worker";
 
 /** What the engine refused, in its own words. */
@@ -43,6 +44,7 @@ class Door {
   readonly engine: Engine;
   private transport: Promise<Transport> | null = null;
   private kept = new Map<string, Promise<unknown>>();
+  private line = new Line();
   private listeners = new Set<(status: Status, why: string) => void>();
   status: Status = "starting";
   why = "";
@@ -81,17 +83,21 @@ class Door {
     this.say("failed", why);
   };
 
-  /** The report, at once where it was stored at build time or asked before. */
-  ask<K extends keyof Kinds>(ask: Question<K>): Promise<Kinds[K]["report"]> {
+  /**
+   * The report, at once where it was stored at build time or asked before. With a signal the question may wait until
+   * those without one are answered; once aborted, it is not asked at all.
+   */
+  ask<K extends keyof Kinds>(ask: Question<K>, signal?: AbortSignal): Promise<Kinds[K]["report"]> {
     const key = keyOf(ask);
     const kept = this.kept.get(key);
     if (kept) {
       this.kept.delete(key);
       this.kept.set(key, kept);
+      this.line.join(key, signal);
       return kept as Promise<Kinds[K]["report"]>;
     }
     const ready = stored(key);
-    const found = ready ? Promise.resolve(ready) : this.start().then((transport) => transport.send(ask as Ask));
+    const found = ready ? Promise.resolve(ready) : this.line.add(key, () => this.start().then((transport) => transport.send(ask as Ask)), signal);
     this.keep(key, found);
     found.catch((problem: unknown) => {
       if (!(problem instanceof AskError)) this.kept.delete(key); // what the engine refuses it refuses again; a lost line may come back

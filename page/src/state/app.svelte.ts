@@ -5,6 +5,7 @@ import { asked, type Asked } from "./asked.svelte";
 import { keep, kept, forget } from "./keep";
 import { askOf, counted, changed, changedFields, changedSegments, known, same, type Change, type Scenario, type Segment } from "./scenario";
 import { hashOf, placeOf, START, START_BASELINE } from "./url";
+import { whole } from "../format";
 import { deviceName, formatName, modelName } from "../words";
 
 export type Row = Record<string, any>;
@@ -14,6 +15,7 @@ export type Phase = "decode" | "prefill";
 
 const DEPTH = 100;
 const SETTLED_MS = 400;
+const RESTED_MS = 150;
 
 export class App {
   view = $state("");
@@ -32,6 +34,8 @@ export class App {
   said = $state("");
   shelves = $state.raw<Partial<Record<Shelf, Row[]>>>({});
   touched = $state(false);
+  /** A value is being dragged. */
+  moving = $state(false);
   private past = $state.raw<Scenario[]>([]);
   private future = $state.raw<Scenario[]>([]);
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -71,6 +75,9 @@ export class App {
     addEventListener("hashchange", () => {
       if (location.hash !== this.written) this.go(location.hash);
     });
+    addEventListener("pagehide", () => {
+      if (this.timer !== undefined) this.settle();
+    });
     for (const what of ["models", "systems", "devices", "profiles", "formats"] as Shelf[]) void this.shelf(what);
     requestIdleCallback?.(() => void door.start().catch(() => undefined)) ?? setTimeout(() => void door.start().catch(() => undefined), 50);
   }
@@ -87,24 +94,31 @@ export class App {
     this.written = hash;
   }
 
-  /** The address follows at once; a step back is made once a change has settled. */
+  /** The address follows the first change at once and the rest once they have settled: writing it costs more than drawing a step. */
   private mirror(hash: string): void {
     if (hash === this.written) return;
-    const stepped = this.written;
+    const before = this.written;
     this.written = hash;
-    clearTimeout(this.timer);
-    if (this.timer === undefined && stepped) {
-      if (!location.hash) history.replaceState(null, "", stepped); // the opening scenario stays a step of its own
+    if (!before) {
+      history.replaceState(null, "", hash);
+      this.settle(); // the first address is the opening's: no change settles together with it
+      return;
+    }
+    if (this.timer === undefined) {
+      if (!location.hash) history.replaceState(null, "", before); // the opening scenario stays a step of its own
       history.pushState(null, "", hash);
-    } else history.replaceState(null, "", hash);
-    const settled = (): void => {
-      this.timer = undefined;
-      keep("last", hash);
-      keep("baselineName", this.baselineName);
-    };
-    if (stepped) this.timer = setTimeout(settled, SETTLED_MS);
-    else settled(); // the first address is the opening's: no change settles together with it
+    }
+    clearTimeout(this.timer);
+    this.timer = setTimeout(this.settle, SETTLED_MS);
   }
+
+  private settle = (): void => {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    if (location.hash !== this.written) history.replaceState(null, "", this.written);
+    keep("last", this.written);
+    keep("baselineName", this.baselineName);
+  };
 
   async shelf(what: Shelf): Promise<Row[]> {
     const found = this.shelves[what] ?? ((await door.ask({ kind: "catalog", what }).catch(() => null))?.rows as Row[] | undefined);
@@ -124,10 +138,28 @@ export class App {
   /** Put another scenario in its place. */
   use(next: Scenario): void {
     if (same(next, this.scenario)) return;
-    this.past = [...this.past, this.scenario].slice(-DEPTH);
+    // A drag is one step back, however many values it passes.
+    const fields = changedFields(this.scenario, next).join();
+    const dragged = fields === this.moved.fields && performance.now() - this.moved.at < SETTLED_MS;
+    this.moved = { fields, at: performance.now() };
+    if (dragged) this.still();
+    else this.past = [...this.past, this.scenario].slice(-DEPTH);
     this.future = [];
     this.scenario = next;
     this.touched = true;
+  }
+
+  private moved = { fields: "", at: 0 };
+  private resting: ReturnType<typeof setTimeout> | undefined;
+  /** While a value is dragged marks jump (a glide would be drawn again and again on the way), and tables wait; see calm.svelte.ts. */
+  private still(): void {
+    this.moving = true;
+    document.documentElement.dataset.moving = "";
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => {
+      this.moving = false;
+      delete document.documentElement.dataset.moving;
+    }, RESTED_MS);
   }
 
   get canUndo(): boolean {
@@ -139,6 +171,7 @@ export class App {
   }
 
   undo(): void {
+    this.moved = { fields: "", at: 0 };
     const before = this.past[this.past.length - 1];
     if (!before) return;
     this.future = [this.scenario, ...this.future];
@@ -246,7 +279,7 @@ export class App {
     if (segment === "workload") {
       const said = { prompt: "in", output: "out", batch: "batch", cached: "cached", concurrency: "in flight", max_batched_tokens: "tokens an iteration", varied: "varied" } as const;
       const fields = (Object.keys(said) as (keyof typeof said)[]).filter((field) => before[field] !== this.scenario[field]);
-      return fields.map((field) => (field === "batch" ? `batch ${before.batch.toLocaleString("en-US")}` : `${(before[field] ?? "no").toLocaleString("en-US")} ${said[field]}`)).join(", ");
+      return fields.map((field) => (field === "batch" ? `batch ${whole(before.batch)}` : `${(before[field] ?? "no").toLocaleString("en-US")} ${said[field]}`)).join(", ");
     }
     return describe(segment, before);
   }
@@ -267,7 +300,7 @@ export function describe(segment: Segment, s: Scenario): string {
     model: () => (typeof s.model === "string" ? modelName(s.model) : String(s.model.name ?? s.model._name_or_path ?? s.model.model_type ?? "imported model")),
     system: () => systemTitle(s),
     layout: () => layoutTitle(s),
-    workload: () => `${s.prompt.toLocaleString("en-US")} in, ${s.output.toLocaleString("en-US")} out, batch ${s.batch.toLocaleString("en-US")}`,
+    workload: () => `${whole(s.prompt)} in, ${whole(s.output)} out, batch ${whole(s.batch)}`,
     precision: () => precisionTitle(s),
     profile: () => [s.profile, s.prices === "fitted" ? "fitted prices" : (s.prices ?? ""), Object.keys(s.switches).length ? "changed" : ""].filter(Boolean).join(", "),
   };

@@ -1,51 +1,23 @@
 // What a set of changes would do: each evaluated by the engine, one estimate a change.
-import type { EstimateReport } from "../contract";
-import { AskError, door } from "../ask/engine";
+import type { Question } from "../ask/engine";
+import { many, type Outcome } from "./many.svelte";
 import { askOf, changed, type Change, type Scenario } from "./scenario";
 
-export interface Effect {
-  report: EstimateReport | null;
-  /** Why the engine refuses it. */
-  refused: string;
-}
+export type Effect = Outcome<"estimate">;
 
 /** Follow the effects of changes on a scenario; by the changes' ids. */
 export function effects(make: () => { scenario: Scenario; changes: { id: string; change: Change }[] } | null): { readonly of: Record<string, Effect>; readonly busy: boolean } {
-  let found = $state.raw<Record<string, Effect>>({});
-  let busy = $state(false);
-  let round = 0;
-  $effect(() => {
+  const tried = many<"estimate", { ids: string[]; asks: Question<"estimate">[] }>(() => {
     const asked = make();
-    const mine = ++round;
-    if (!asked) {
-      found = {};
-      return;
-    }
-    busy = true;
-    const timer = setTimeout(async () => {
-      const pairs = await Promise.all(
-        asked.changes.map(async ({ id, change }): Promise<[string, Effect]> => {
-          try {
-            const report = (await door.ask(askOf("estimate", changed(asked.scenario, change)) as never)) as EstimateReport;
-            return [id, { report, refused: "" }];
-          } catch (problem) {
-            return [id, { report: null, refused: problem instanceof AskError ? problem.message : "" }];
-          }
-        }),
-      );
-      if (mine === round) {
-        found = Object.fromEntries(pairs);
-        busy = false;
-      }
-    }, 160);
-    return () => clearTimeout(timer);
-  });
+    return asked && { ids: asked.changes.map((each) => each.id), asks: asked.changes.map((each) => askOf("estimate", changed(asked.scenario, each.change)) as Question<"estimate">) };
+  }, 160);
+  const of = $derived(Object.fromEntries(tried.found?.ids.map((id, at) => [id, tried.found!.outcomes[at]!]) ?? []));
   return {
     get of() {
-      return found;
+      return of;
     },
     get busy() {
-      return busy;
+      return tried.busy;
     },
   };
 }

@@ -1,4 +1,5 @@
 // Changes worth trying, each a change of the scenario; what they do is for the engine to say.
+import { whole } from "../format";
 import { formatName, deviceName } from "../words";
 import { counted, devicesOf, type Change, type Scenario } from "./scenario";
 
@@ -28,8 +29,8 @@ export function levers(s: Scenario, formats: { weights: string; kv: string }): L
     const other = BIGGER.find((name) => name !== system.device);
     if (other) found.push({ id: `device-${other}`, name: `${system.count} × ${deviceName(other)}`, cost: "other devices", change: { on: `${system.count}x ${other}`, changes: {} } });
   } else found.push({ id: "tp-up", name: `TP ${doubled}`, cost: "twice the devices; more exchange", change: { tp: doubled } });
-  if (s.batch > 1) found.push({ id: "batch-down", name: `Batch ${Math.floor(s.batch / 2).toLocaleString("en-US")}`, cost: "half the users per replica", change: { batch: Math.floor(s.batch / 2) } });
-  found.push({ id: "batch-up", name: `Batch ${(s.batch * 2).toLocaleString("en-US")}`, cost: "twice the users per replica", change: { batch: s.batch * 2 } });
-  if (s.prompt > 2) found.push({ id: "prompt-down", name: `Prompt ${Math.floor(s.prompt / 2).toLocaleString("en-US")}`, cost: "half the prompt tokens", change: { prompt: Math.floor(s.prompt / 2), cached: 0 } });
+  if (s.batch > 1) found.push({ id: "batch-down", name: `Batch ${whole(Math.floor(s.batch / 2))}`, cost: "half the users per replica", change: { batch: Math.floor(s.batch / 2) } });
+  found.push({ id: "batch-up", name: `Batch ${whole(s.batch * 2)}`, cost: "twice the users per replica", change: { batch: s.batch * 2 } });
+  if (s.prompt > 2) found.push({ id: "prompt-down", name: `Prompt ${whole(Math.floor(s.prompt / 2))}`, cost: "half the prompt tokens", change: { prompt: Math.floor(s.prompt / 2), cached: 0 } });
   return found;
 }

@@ -1,5 +1,7 @@
 // The inputs behind a step's times: each with its basis and the operators that it prices, from the engine's explanations.
-import { door } from "../../ask/engine";
+import type { Question } from "../../ask/engine";
+import type { ExplainReport } from "../../contract";
+import { many } from "../../state/many.svelte";
 import { askOf, type Scenario } from "../../state/scenario";
 import { symbolName, symbolUnit } from "../../words";
 
@@ -19,48 +21,38 @@ export interface Input {
 const GIVEN = new Set(["datasheet", "assumed", "fitted", "measured", "speculative"]);
 const ORDER = ["speculative", "assumed", "fitted", "measured", "datasheet"];
 
+/** The inputs of explanations that are given, each once, with the operators that it prices. */
+function givenIn(ops: string[], reports: (ExplainReport | null)[]): Input[] {
+  const found = new Map<string, Input>();
+  reports.forEach((report, at) => {
+    for (const line of report?.lines ?? []) {
+      for (const [symbol, basis] of Object.entries(line.bases)) {
+        const value = line.inputs[symbol];
+        if (!GIVEN.has(basis) || typeof value !== "number") continue;
+        const quantity = line.quantity.replaceAll("_", " ");
+        const id = `${symbol}/${value}/${basis}/${quantity}`;
+        const one = found.get(id) ?? { id, name: symbolName(symbol), value, unit: symbolUnit(symbol, line), basis, quantity, source: line.source, ops: [] };
+        if (!one.ops.includes(ops[at]!)) one.ops.push(ops[at]!);
+        found.set(id, one);
+      }
+    }
+  });
+  return [...found.values()].sort((a, b) => ORDER.indexOf(a.basis) - ORDER.indexOf(b.basis) || b.ops.length - a.ops.length);
+}
+
 /** Follow the inputs of the operators named. */
 export function inputs(make: () => { scenario: Scenario; ops: string[] } | null): { readonly rows: Input[]; readonly busy: boolean } {
-  let rows = $state.raw<Input[]>([]);
-  let busy = $state(false);
-  let round = 0;
-  $effect(() => {
+  const explained = many<"explain", { ops: string[]; asks: Question<"explain">[] }>(() => {
     const asked = make();
-    const mine = ++round;
-    if (!asked) {
-      rows = [];
-      busy = false;
-      return;
-    }
-    busy = true;
-    const timer = setTimeout(async () => {
-      const found = new Map<string, Input>();
-      const reports = await Promise.all(asked.ops.map((op) => door.ask<"explain">(askOf("explain", asked.scenario, { op, phase: "decode" }) as never).catch(() => null)));
-      if (mine !== round) return;
-      reports.forEach((report, at) => {
-        for (const line of report?.lines ?? []) {
-          for (const [symbol, basis] of Object.entries(line.bases)) {
-            const value = line.inputs[symbol];
-            if (!GIVEN.has(basis) || typeof value !== "number") continue;
-            const quantity = line.quantity.replaceAll("_", " ");
-            const id = `${symbol}/${value}/${basis}/${quantity}`;
-            const one = found.get(id) ?? { id, name: symbolName(symbol), value, unit: symbolUnit(symbol, line), basis, quantity, source: line.source, ops: [] };
-            if (!one.ops.includes(asked.ops[at]!)) one.ops.push(asked.ops[at]!);
-            found.set(id, one);
-          }
-        }
-      });
-      rows = [...found.values()].sort((a, b) => ORDER.indexOf(a.basis) - ORDER.indexOf(b.basis) || b.ops.length - a.ops.length);
-      busy = false;
-    }, 120);
-    return () => clearTimeout(timer);
+    return asked && { ops: asked.ops, asks: asked.ops.map((op): Question<"explain"> => askOf("explain", asked.scenario, { op, phase: "decode" }) as never) };
   });
+  const rows = $derived(explained.found ? givenIn(explained.found.ops, explained.found.outcomes.map((each) => each.report)) : []);
   return {
     get rows() {
       return rows;
     },
     get busy() {
-      return busy;
+      return explained.busy;
     },
   };
 }

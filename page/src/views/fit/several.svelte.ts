@@ -1,6 +1,7 @@
 // Whether a handful of values of one field fit: each asked of the engine.
-import { door } from "../../ask/engine";
+import type { Question } from "../../ask/engine";
 import type { FitReport } from "../../contract";
+import { many } from "../../state/many.svelte";
 import { askOf, type Scenario } from "../../state/scenario";
 
 export interface Point {
@@ -10,37 +11,17 @@ export interface Point {
 
 /** Follow the field's values; those the engine refuses are left out. */
 export function several(make: () => { scenario: Scenario; field: "batch" | "prompt"; values: { at: number; said: number }[] } | null): { readonly points: Point[]; readonly busy: boolean } {
-  let points = $state.raw<Point[]>([]);
-  let busy = $state(false);
-  let round = 0;
-  $effect(() => {
+  const tried = many<"fit", { at: number[]; asks: Question<"fit">[] }>(() => {
     const asked = make();
-    const mine = ++round;
-    if (!asked) {
-      points = [];
-      busy = false;
-      return;
-    }
-    busy = true;
-    const timer = setTimeout(async () => {
-      const found = await Promise.all(
-        asked.values.map(async ({ at, said }) => {
-          const report = await door.ask<"fit">(askOf("fit", { ...asked.scenario, [asked.field]: said }) as never).catch(() => null);
-          return report ? { value: at, report } : null;
-        }),
-      );
-      if (mine !== round) return;
-      points = found.filter((point): point is Point => point !== null);
-      busy = false;
-    }, 120);
-    return () => clearTimeout(timer);
+    return asked && { at: asked.values.map((each) => each.at), asks: asked.values.map((each) => askOf("fit", { ...asked.scenario, [asked.field]: each.said }) as Question<"fit">) };
   });
+  const points = $derived(tried.found?.outcomes.flatMap(({ report }, i) => (report ? [{ value: tried.found!.at[i]!, report }] : [])) ?? []);
   return {
     get points() {
       return points;
     },
     get busy() {
-      return busy;
+      return tried.busy;
     },
   };
 }
