@@ -62,7 +62,7 @@ def test_sliders_change_the_scenario_and_the_regime_flips(reader, served):
     assert "128 in, 256 out" in page.inner_text("[data-segment=workload]")
     fields.get_by_role("textbox", name="Batch", exact=True).fill("512")
     page.wait_for_function("() => document.querySelector('[data-kpi=limit-regime]').innerText.includes('compute')")
-    assert "b512" in page.url
+    page.wait_for_function("() => location.hash.includes('b512')")
     slider = fields.get_by_role("slider", name="Batch, on a scale of doublings")
     slider.focus()
     page.keyboard.press("Home")

@@ -94,7 +94,7 @@ export class App {
     this.written = hash;
   }
 
-  /** The address follows the first change at once and the rest once they have settled: writing it costs more than drawing a step. */
+  /** The address follows at once, but not a drag: writing it costs as much as drawing a step. One step back is made once all has settled. */
   private mirror(hash: string): void {
     if (hash === this.written) return;
     const before = this.written;
@@ -107,7 +107,7 @@ export class App {
     if (this.timer === undefined) {
       if (!location.hash) history.replaceState(null, "", before); // the opening scenario stays a step of its own
       history.pushState(null, "", hash);
-    }
+    } else if (!this.moving) history.replaceState(null, "", hash);
     clearTimeout(this.timer);
     this.timer = setTimeout(this.settle, SETTLED_MS);
   }
