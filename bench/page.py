@@ -50,13 +50,22 @@ SLIDERS = {"batch": "Batch, on a scale of doublings", "prompt": "Prompt tokens, 
 LIMITS_SLIDERS = {"batch": "Batch, on a scale of doublings", "context": "Context, on a scale of doublings"}
 STEP = """
 async ([label, steps, selector]) => {
-  const painted = () => new Promise((done) => requestAnimationFrame(() => { const c = new MessageChannel(); c.port1.onmessage = () => done(performance.now()); c.port2.postMessage(0); }));
+  const painted = () => new Promise((done) => requestAnimationFrame(() => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = () => done(performance.now());
+    channel.port2.postMessage(0);
+  }));
   const slider = document.querySelector(`input[aria-label="${label}"]`);
   const number = document.querySelector(selector);
   const most = Number(slider.max);
   const read = () => number.title + number.textContent;
   const changed = (before, from) => new Promise((done) => {
-    const seen = () => { if (read() !== before) { watch.disconnect(); clearTimeout(late); painted().then((at) => done(at - from)); } };
+    const seen = () => {
+      if (read() === before) return;
+      watch.disconnect();
+      clearTimeout(late);
+      painted().then((at) => done(at - from));
+    };
     const watch = new MutationObserver(seen);
     watch.observe(number, { attributes: true, childList: true, subtree: true, characterData: true });
     const late = setTimeout(() => { watch.disconnect(); done(null); }, 20000);
@@ -76,14 +85,18 @@ async ([label, steps, selector]) => {
 """
 EMPTY = """
 async (steps) => {
+  const painted = () => new Promise((done) => requestAnimationFrame(() => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = () => done(performance.now());
+    channel.port2.postMessage(0);
+  }));
   const mark = document.createElement("i");
   document.body.append(mark);
   const times = [];
   for (let i = 0; i < steps; i += 1) {
     const from = performance.now();
     mark.textContent = String(i);
-    await new Promise((done) => requestAnimationFrame(() => { const c = new MessageChannel(); c.port1.onmessage = () => done(0); c.port2.postMessage(0); }));
-    times.push((performance.now() - from) / 1000);
+    times.push((await painted() - from) / 1000);
     await new Promise((done) => setTimeout(done, 7));
   }
   mark.remove();
@@ -94,8 +107,14 @@ WATCH = """
 window.seen = {};
 new MutationObserver((_, watch) => {
   const found = document.querySelector("[data-kpi=tpot]");
-  if (found && !found.title.startsWith("no") && !seen.result) { seen.result = -1; requestAnimationFrame(() => setTimeout(() => { seen.result = performance.now() / 1000; })); }
-  if (document.querySelector("[data-status=ready]") && !seen.ready) { seen.ready = performance.now() / 1000; watch.disconnect(); }
+  if (found && !found.title.startsWith("no") && !seen.result) {
+    seen.result = -1;
+    requestAnimationFrame(() => setTimeout(() => { seen.result = performance.now() / 1000; }));
+  }
+  if (document.querySelector("[data-status=ready]") && !seen.ready) {
+    seen.ready = performance.now() / 1000;
+    watch.disconnect();
+  }
 }).observe(document, { subtree: true, childList: true, attributes: true });
 """
 
@@ -125,7 +144,7 @@ def served() -> Iterator[str]:
 class Quiet(http.server.SimpleHTTPRequestHandler):
     """Any plain web server."""
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
     def handle(self) -> None:
@@ -233,7 +252,7 @@ def main() -> None:
         sides = {"served": served, "site": lambda: static(folder)}
         for side in given.side or sides:
             with sides[side]() as address:
-                one = {"start": starts(browser, address, given.starts)}
+                one: dict[str, object] = {"start": starts(browser, address, given.starts)}
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
                 for place in PLACES:
                     one[place] = steps(page, address, place, given.steps)
