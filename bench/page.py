@@ -144,7 +144,7 @@ def served() -> Iterator[str]:
 class Quiet(http.server.SimpleHTTPRequestHandler):
     """Any plain web server."""
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Say nothing."""
 
     def handle(self) -> None:

@@ -158,7 +158,7 @@ def test_why_opens_the_formula_its_inputs_and_what_would_change_it(reader, serve
     words = page.inner_text(".why")
     assert "3.35" in words
     assert "datasheet" in words
-    assert "assumed" in words
+    assert "fitted" in words
     assert page.url.endswith("sel=op:down")
     page.keyboard.press("Escape")
     page.wait_for_selector(".lever em.good")
