@@ -86,6 +86,9 @@ EVERY_KIND = [
     {"kind": "codesign", "model": "qwen3-8b", "on": "sip", "depth": "two_stage", "context": 32_768},
     {"kind": "rules", "model": "llama-3.1-70b", "on": "dgx-h100", "tp": 8, "batch": 32},
     {"kind": "simulate", "model": "llama-3.1-8b", "on": "h100-sxm", "requests": 50, "rate": 2.0},
+    {"kind": "compare", "cases": [{"name": name, "scenario": PLACED[name]} for name in ("dense", "latent", "hybrid", "content")]},
+    {"kind": "compare", "cases": [{"name": "one", "scenario": PLACED["dense tp"]}], "profiles": ["operator", "classroom"]},
+    {"kind": "snapshot", "scenario": PLACED["latent dp"]},
     {"kind": "board", "answers": [3, 1, 2], "slots": 2},
 ]  # fmt: skip
 
@@ -145,6 +148,8 @@ COUNTS = {  # numbers without a unit: how many there are of something
     "sharded": r"totals\..*|reasons\..*|(table|sensitivities\.\w+)\.columns\..*|pareto|fastest|smallest|top_by_memory",
     "codesign": r"totals\..*|machines\.columns\..*|pareto|baseline|doublings\.(layout\..*|baseline_value|doubled_value)",
     "rules": r"checks\.(value|limit)|copies\.copies|ranks\.rank|shapes\.params(_per_device)?|glossary\.value|guidance\..*",
+    "compare": r"columns\.scenario\..*|rows\.(values|best)|stages\.best|switches\.(first|second)",  # a row carries its own unit
+    "snapshot": r"(scenario|question|digest)\..*",  # a digest is what is kept, not what is shown
     "board": r"policies\.\w+\.(iterations|slots|start|finish)",
     "simulate": r"devices|replicas|limits\..*|kv_tokens|run\.(\w+\.)?(count|requests|served|refused|unfinished|running)|"
     r"run\.(preemptions|swaps|iterations|events)",

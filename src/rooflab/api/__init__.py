@@ -9,14 +9,25 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from rooflab.api import answers, asks, design, design_asks, simulate, simulate_asks, why
+from rooflab.api import (
+    answers,
+    asks,
+    compare,
+    compare_asks,
+    design,
+    design_asks,
+    simulate,
+    simulate_asks,
+    snapshots,
+    why,
+)
 from rooflab.api.asks import CatalogAsk, ChipAsk, EstimateAsk, ExplainAsk, FitAsk, InspectAsk, StepAsk
 from rooflab.units import InputError, nearest, shown
 
 __all__ = ["Ask", "Report", "answer", "ask_of", "plain_report", "report_of", "schema"]
 
-Ask = asks.Ask | design_asks.Asks | simulate_asks.Asks
-Report = asks.Report | design_asks.Reports | simulate_asks.Reports
+Ask = asks.Ask | design_asks.Asks | simulate_asks.Asks | compare_asks.Asks
+Report = asks.Report | design_asks.Reports | simulate_asks.Reports | compare_asks.Reports
 Progress = Callable[[int, int], None]
 """Told (done, total)."""
 
@@ -30,6 +41,8 @@ _ANSWERS: dict[type, Callable[..., Any]] = {
     CatalogAsk: answers.answer_catalog,
     **design.ANSWERS,
     **simulate.ANSWERS,
+    **compare.ANSWERS,
+    compare_asks.SnapshotAsk: snapshots.answer_snapshot,
 }
 _LONG = (design_asks.SweepAsk, simulate_asks.SimulateAsk)
 """Questions whose answers say how far they are and can be stopped early; the report then holds what was done."""

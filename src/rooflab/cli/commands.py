@@ -136,6 +136,24 @@ COMMANDS: dict[str, Command] = {
         "How many devices a service needs, what binds, and what it costs.",
         ("rooflab plan llama-3.1-70b --on dgx-h100 --users 1000 --context 8k --tpot 40ms",),
     ),
+    "save": Command(
+        None,
+        "Keep a scenario under a name: the options of estimate. The served page shows it, too.",
+        ("rooflab save 'FP8 weights' llama-3.1-70b --on \"4x h100-sxm\" --tp 4 --batch 128 --weights fp8",),
+    ),
+    "compare": Command(
+        None,
+        "Scenarios side by side, number by number: saved ones, estimates in quotes, or one under several profiles.",
+        (
+            'rooflab compare "llama-3.1-8b --on h100-sxm" "llama-3.1-8b --on h200-sxm" --only-differences',
+            'rooflab compare "llama-3.1-8b --on h100-sxm --batch 32" --profiles operator,envelope',
+        ),
+    ),
+    "saved": Command(
+        None,
+        "Saved scenarios: list, show, rename, delete, export to a file, import from one.",
+        ("rooflab saved", "rooflab saved export -"),
+    ),
     "serve": Command(
         None,
         "The page, served on this machine alone and opened in the browser.",
@@ -189,15 +207,30 @@ def _epilog(command: Command) -> str:
 def _body(name: str, command: Command) -> Callable[..., None]:
     """The function behind a command; its signature is what Typer makes options of."""
     if command.kind is None:
-        return {"ask": _ask, "schema": _schema, "serve": _serve, "site": _site, **_measured(), **_designs(), **_serving()}[name]
+        return {
+            "ask": _ask,
+            "schema": _schema,
+            "serve": _serve,
+            "site": _site,
+            **_measured(),
+            **_designs(),
+            **_serving(),
+            **_saved(),
+        }[name]
     kind = command.kind
 
     def body(**given: Any) -> None:
-        as_json = given.pop("json")
+        as_json, html = given.pop("json"), given.pop("html", None)
+        if html is not None:
+            return saved.write_html(options.ask(kind, given), html)
         _answer(options.ask(kind, given), as_json)
 
-    last = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
-    body.__signature__ = inspect.Signature([*options.parameters(kind), last])  # type: ignore[attr-defined]
+    last = [inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)]
+    if name == "estimate":
+        from rooflab.cli import saved
+
+        last.append(saved.html_option())
+    body.__signature__ = inspect.Signature([*options.parameters(kind), *last])  # type: ignore[attr-defined]
     body.__annotations__ = {}
     return body
 
@@ -221,6 +254,13 @@ def _serving() -> dict[str, Callable[..., None]]:
     from rooflab.cli import serving
 
     return {"simulate": serving.simulate()}
+
+
+def _saved() -> dict[str, Callable[..., None]]:
+    """The commands around saved scenarios."""
+    from rooflab.cli import saved
+
+    return {"save": saved.save(), "compare": saved.compare, "saved": saved.saved}
 
 
 def _answer(question: dict[str, Any], as_json: bool) -> None:
@@ -268,10 +308,10 @@ def _ask(
     file: Annotated[str, typer.Argument(help="A JSON file, or - for standard input.", metavar="FILE")],
     json: Json = False,
 ) -> None:
-    _answer(_saved(file), json)
+    _answer(_from_file(file), json)
 
 
-def _saved(file: str) -> dict[str, Any]:
+def _from_file(file: str) -> dict[str, Any]:
     """A question from a file; of a saved report, the question it answers."""
     try:
         if file == "-":

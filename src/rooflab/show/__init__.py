@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rooflab.show import chips, designs, explained, performance, points, serving, shelves
+from rooflab.show import chips, compared, designs, explained, performance, points, serving, shelves
 from rooflab.show.elements import Page, Report
 
 __all__ = ["Page", "page"]
@@ -17,6 +17,7 @@ _PAGES: dict[str, Callable[[Report], Page]] = {
     "fit": performance.fit_page,
     "chip": chips.chip_page,
     "catalog": shelves.catalog_page,
+    "compare": compared.compare_page,
     "points": points.points_page,
     **designs.PAGES,
     **serving.PAGES,

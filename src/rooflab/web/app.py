@@ -8,7 +8,6 @@ import ipaddress
 import json
 import logging
 import mimetypes
-import os
 import socket
 import threading
 import webbrowser
@@ -33,6 +32,7 @@ from rooflab.api.simulate import for_a_page
 from rooflab.api.stream import stream
 from rooflab.units import InputError
 from rooflab.web.built import index, page
+from rooflab.web.guard import refuse_files
 from rooflab.web.reference import Reference
 
 LARGEST_ASK = 2_000_000
@@ -78,17 +78,8 @@ class Reply(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def _refuse(ask: dict[str, Any]) -> None:
-    """Over the network a model or a system is a catalog name, a hub id or its own content, never a file of this machine; and
-    nobody is asked for what takes minutes."""
-    more = ask.get("also_on")
-    systems = [("also_on", name) for name in (more if isinstance(more, list) else ())]
-    for field, name in [*((field, ask.get(field)) for field in ("model", "on", "prices")), *systems]:
-        if isinstance(name, str) and (name.startswith((".", "/", "~")) or "\\" in name or os.path.exists(name)):  # noqa: PTH110
-            raise InputError(
-                f"{field}: files are not read here; drop the config.json on the page, or use the command line"
-            )
-    if ask.get("trace") is not None:
-        raise InputError("trace: files are not read here; drop the file on the page, or use the command line")
+    """No files of this machine, and nothing that takes minutes."""
+    refuse_files(ask)
     if ask.get("kind") == "simulate" and isinstance(ask.get("requests"), int):
         for_a_page(ask["requests"])
 
