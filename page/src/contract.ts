@@ -409,6 +409,38 @@ export interface BoardAsk {
   policies?: ("chunked" | "prefill_first" | "priority" | "shortest_first" | "static")[];
 }
 
+/** Scenarios side by side, number by number; with `profiles`, each of them under each profile. */
+export interface CompareAsk {
+  kind: "compare";
+  cases: Case[];
+  profiles?: string[];
+}
+
+/** A column of a comparison. */
+export interface Case {
+  name: string;
+  scenario: Record<string, unknown>;
+  version?: string;
+  digest?: Record<string, unknown>;
+}
+
+/** A scenario as it is saved: whole, with its figures, and as a command line. */
+export interface SnapshotAsk {
+  kind: "snapshot";
+  scenario: Record<string, unknown>;
+}
+
+/** A scenario as one self-contained page of HTML, with its baseline if there is one. */
+export interface DocumentAsk {
+  kind: "document";
+  scenario: Record<string, unknown>;
+  baseline?: Record<string, unknown> | null;
+  title?: string;
+  baseline_name?: string;
+  link?: string;
+  date?: string;
+}
+
 export interface InspectReport {
   kind: "inspect";
   version: string;
@@ -1041,9 +1073,91 @@ export interface BoardRun {
   finish: number[];
 }
 
-export type Ask = InspectAsk | EstimateAsk | StepAsk | ExplainAsk | FitAsk | ChipAsk | CatalogAsk | SweepAsk | SuggestAsk | PlanAsk | ShardedAsk | CodesignAsk | RulesAsk | SimulateAsk | BoardAsk;
+export interface CompareReport {
+  kind: "compare";
+  version: string;
+  ask: Record<string, unknown>;
+  notes: string[];
+  units: Record<string, string>;
+  columns: ColumnReport[];
+  rows: RowReport[];
+  stages: StageReport[];
+  switches: SwitchReport[];
+}
 
-export type Report = InspectReport | EstimateReport | StepReport | ExplainReport | FitReport | ChipReport | CatalogReport | SweepReport | SuggestReport | PlanReport | ShardedReport | CodesignReport | RulesReport | SimulateReport | BoardReport;
+/** One scenario of a comparison. */
+export interface ColumnReport {
+  name: string;
+  scenario: Record<string, unknown>;
+  fits: boolean | null;
+  error: string;
+  version: string;
+  moved: string[];
+  notes: string[];
+}
+
+/** One quantity over the columns. */
+export interface RowReport {
+  group: string;
+  key: string;
+  title: string;
+  unit: string;
+  better: "down" | "none" | "up";
+  values: (number | boolean | string | null)[];
+  best: number[];
+  differs: boolean;
+}
+
+/** One operator over the columns: its time in a step, nothing where it has no such operator. */
+export interface StageReport {
+  phase: "decode" | "prefill";
+  part: string;
+  name: string;
+  times: (number | null)[];
+  bounds: (string | null)[];
+  best: number[];
+  differs: boolean;
+}
+
+/** One switch on which two profiles differ, and the first column's figures with this one switch as in the second. */
+export interface SwitchReport {
+  key: string;
+  means: string;
+  unit: string;
+  first: number | boolean | string;
+  second: number | boolean | string;
+  tpot: number | null; // s
+  ttft: number | null; // s
+  used: number | null; // byte
+  error: string;
+}
+
+export interface SnapshotReport {
+  kind: "snapshot";
+  version: string;
+  ask: Record<string, unknown>;
+  notes: string[];
+  units: Record<string, string>;
+  name: string;
+  scenario: Record<string, unknown>;
+  digest: Record<string, unknown>;
+  command: string;
+  question: Record<string, unknown>;
+}
+
+export interface DocumentReport {
+  kind: "document";
+  version: string;
+  ask: Record<string, unknown>;
+  notes: string[];
+  units: Record<string, string>;
+  name: string;
+  html: string;
+}
+
+export type Ask = InspectAsk | EstimateAsk | StepAsk | ExplainAsk | FitAsk | ChipAsk | CatalogAsk | SweepAsk | SuggestAsk | PlanAsk | ShardedAsk | CodesignAsk | RulesAsk | SimulateAsk | BoardAsk | CompareAsk | SnapshotAsk | DocumentAsk;
+
+export type Report = InspectReport | EstimateReport | StepReport | ExplainReport | FitReport | ChipReport | CatalogReport | SweepReport | SuggestReport | PlanReport | ShardedReport | CodesignReport | RulesReport | SimulateReport | BoardReport | CompareReport | SnapshotReport | DocumentReport;
 
 /** Which report answers which question. */
 export interface Kinds {
@@ -1062,6 +1176,9 @@ export interface Kinds {
   rules: { ask: RulesAsk; report: RulesReport };
   simulate: { ask: SimulateAsk; report: SimulateReport };
   board: { ask: BoardAsk; report: BoardReport };
+  compare: { ask: CompareAsk; report: CompareReport };
+  snapshot: { ask: SnapshotAsk; report: SnapshotReport };
+  document: { ask: DocumentAsk; report: DocumentReport };
 }
 
 /** The fields of each question. */
@@ -1427,6 +1544,21 @@ export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {
     "answers",
     "slots",
     "policies"
+  ],
+  "compare": [
+    "cases",
+    "profiles"
+  ],
+  "snapshot": [
+    "scenario"
+  ],
+  "document": [
+    "scenario",
+    "baseline",
+    "title",
+    "baseline_name",
+    "link",
+    "date"
   ]
 };
 

@@ -1,4 +1,5 @@
-// The engine's names in words.
+// The engine's names in words; those that its reports use, too, are in words.json.
+import words from "../../src/rooflab/document/words.json";
 
 export type Bound = "memory" | "compute" | "network" | "latency";
 export const BOUNDS: Bound[] = ["memory", "compute", "network", "latency"];
@@ -10,41 +11,8 @@ export function boundOf(fine: string): Bound {
   return FINE[fine] ?? "latency";
 }
 
-const OPERATORS: Record<string, string> = {
-  qkv: "QKV projection",
-  o_proj: "Output projection",
-  gate_up: "FFN gate + up",
-  up: "FFN up",
-  down: "FFN down",
-  activation: "FFN activation",
-  attention_decode: "Attention",
-  attention_prefill: "Attention",
-  rope_append: "RoPE + KV append",
-  norm: "Norms + residual",
-  final_norm: "Final norm",
-  lm_head: "LM head",
-  embedding: "Embedding",
-  all_reduce_attention: "All-reduce, attention",
-  all_reduce_ffn: "All-reduce, FFN",
-  all_reduce_embedding: "All-reduce, embedding",
-  gather_logits: "Gather logits",
-  qkv_down: "QKV down",
-  q_up: "Q up",
-  kv_up: "KV up",
-  absorb_q: "Absorb Q",
-  absorb_v: "Absorb V",
-  pass_overhead: "Per-pass overhead",
-};
-const PARTS: Record<string, string> = {
-  attention: "Attention",
-  ffn: "Feed-forward",
-  collective: "Collectives",
-  "attention projections": "Attention projections",
-  elementwise: "Norms, elementwise",
-  head: "LM head",
-  embedding: "Embedding",
-  overhead: "Overhead",
-};
+const OPERATORS: Record<string, string> = words.operators;
+const PARTS: Record<string, string> = words.parts;
 
 function sentence(name: string): string {
   const plain = name.replaceAll("_", " ").replace(/\bkv\b/g, "KV").replace(/\bffn\b/g, "FFN").replace(/\bmoe\b/gi, "MoE").replace(/\bmla\b/gi, "MLA");
@@ -107,18 +75,13 @@ export const SUBJECTS: Record<string, { name: string; short: string }> = {
 };
 
 /** A variable of a formula in words. */
-const SYMBOLS: Record<string, string> = {
-  m: "rows", n: "columns", k: "depth", size: "bytes per element", rate: "peak rate", efficiency: "share of it reached", flop: "work", moved: "bytes moved", bandwidth: "peak bandwidth",
-  rows: "rows, padded to the tile", heads: "heads per device", pairs: "visible pairs", head_dim: "head width", value_dim: "value width", tokens: "tokens", sequences: "sequences", elements: "elements per token",
-  width: "width", groups: "groups", seconds: "time", price: "price of a device", devices: "devices", power: "rated power", output: "answer tokens", ttft: "TTFT", tpot: "TPOT", traverse: "one pass", stages: "pipeline stages",
-  microbatches: "microbatches", launch: "launches", exchange: "exchange", million: "tokens",
-};
+const SYMBOLS: Record<string, string> = words.symbols;
 
 export function symbolName(name: string): string {
   return SYMBOLS[name] ?? operatorName(name);
 }
 
-const SYMBOL_UNITS: Record<string, string> = { flop: "FLOP", rate: "FLOP/s", moved: "byte", bandwidth: "byte/s", size: "byte", seconds: "s", ttft: "s", tpot: "s", traverse: "s", power: "W" };
+const SYMBOL_UNITS: Record<string, string> = words.symbol_units;
 
 /** The unit a formula's input is shown in; inputs of a sum have the sum's. */
 export function symbolUnit(name: string, quantity: { unit: string; quantity: string; source: string }): string {

@@ -16,6 +16,7 @@ from rooflab.api import (
     compare_asks,
     design,
     design_asks,
+    documents,
     simulate,
     simulate_asks,
     snapshots,
@@ -42,6 +43,7 @@ _ANSWERS: dict[type, Callable[..., Any]] = {
     **design.ANSWERS,
     **simulate.ANSWERS,
     **compare.ANSWERS,
+    compare_asks.DocumentAsk: documents.answer_document,
     compare_asks.SnapshotAsk: snapshots.answer_snapshot,
 }
 _LONG = (design_asks.SweepAsk, simulate_asks.SimulateAsk)

@@ -162,6 +162,12 @@ def _peak(column: _Column) -> Any:
         return None
 
 
+def _prices(column: _Column) -> Any:
+    if column.setting is None or column.ask is None:
+        return None
+    return "roofline" if column.setting.pricer is None else column.ask.prices or "fitted"
+
+
 def _per_layer(*parts: str) -> Callable[[_Column], Any]:
     """Time of some parts of a decode step over the model's layers; of every part where none is named."""
 
@@ -256,7 +262,7 @@ _ROWS: tuple[tuple[str, str, str, str, str, Callable[[_Column], Any]], ...] = (
     (_S, "cost", "Cost of a million output tokens", "USD", "down", _cost("output")),
     (_S, "energy", "Energy of an output token", "J", "down", _reported("energy_per_token")),
     (_X, "profile", "Profile", "", "none", _reported("profile")),
-    (_X, "prices", "Prices", "", "none", lambda c: (c.ask.prices or "roofline") if c.report and c.ask else None),
+    (_X, "prices", "Prices", "", "none", _prices),
     (_X, "basis", "Basis", "", "none", _reported("basis")),
     (_X, "compute_efficiency", "Share of the peak rate reached", "share", "none", _switch("compute_efficiency")),
     (_X, "memory_efficiency", "Share of the bandwidth reached", "share", "none", _switch("memory_efficiency")),

@@ -223,10 +223,14 @@ def kernel_lines(op: Op, setting: Setting) -> list[Line]:
         values = msgspec.structs.asdict(chosen.parameters).items()
         parameters = ", ".join(f"{name} {_parameter(name, value)}" for name, value in values if value)
     text = explain.describe(kernels.formula(family)) if chosen is not None else {}
-    counts = "; ".join(part for part in (text.get("counts", "").rstrip("."), parameters and f"with {parameters}") if part)
+    counts = "; ".join(
+        part for part in (text.get("counts", "").rstrip("."), parameters and f"with {parameters}") if part
+    )
     if op.collective:
         terms, means = {"exchange": float(cost.comm)}, f"{op.collective} of {op.axis}, one execution"
-        return [msgspec.structs.replace(total("exchange_time", terms, "s", means, counts or "one execution"), source=source)]
+        return [
+            msgspec.structs.replace(total("exchange_time", terms, "s", means, counts or "one execution"), source=source)
+        ]
     rate, lines = fitted.peak.peak(op.dtype), []
     roofs = (
         ("compute_time", price.compute_time, op.flop, rate, cost.compute),

@@ -1,0 +1,405 @@
+"""A scenario as one page of HTML that needs nothing else: no script, no font, no network. It is given reports and writes.
+
+The command line and the page both get it from the engine (`api.documents`), so there is one such page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+import msgspec
+
+from rooflab.document import charts
+from rooflab.document.style import STYLE
+from rooflab.document.words import (
+    BOUNDS,
+    SUBJECTS,
+    bound_of,
+    operator_name,
+    part_name,
+    substituted,
+    symbol_name,
+    symbol_unit,
+)
+from rooflab.document.words import symbolic as symbols
+from rooflab.units import MISSING, number
+from rooflab.units import format as shown
+
+__all__ = ["Facts", "html"]
+
+Report = dict[str, Any]
+MEANS = {
+    "memory": "moves bytes", "compute": "is arithmetic", "network": "exchanges between devices", "latency": "waits for launches"
+}  # fmt: skip
+BASES = ("datasheet", "assumed", "measured", "fitted", "speculative")
+"""Bases of an input that are given rather than counted."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page is made of: reports as plain data."""
+
+    title: str
+    scenario: str
+    """In one line."""
+    now: Report
+    """The estimate, with its steps."""
+    alone: Report | None
+    """The same at batch 1."""
+    baseline: Report | None = None
+    baseline_name: str = ""
+    fit: Report
+    compared: Report | None = None
+    explained: dict[str, Report]
+    """Subject or operator -> its explanation."""
+    sources: list[tuple[str, str, str]]
+    """(what is from it, title, address)."""
+    command: str
+    question: Report
+    link: str = ""
+    date: str = ""
+
+
+def html(facts: Facts) -> str:
+    """The page."""
+    report = facts.now
+    body = [
+        _head(facts), _kpis(facts), _memory(facts), *_phases(facts), _compared(facts), _formulas(facts), _assumptions(facts),
+        _left_out(facts), _again(facts),
+    ]  # fmt: skip
+    about = f"RoofLab {report['version']}"
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f'<meta name="generator" content="{escape(about, quote=True)}"><meta name="referrer" content="no-referrer">'
+        f"<title>{escape(facts.title)}</title><style>{STYLE}</style></head>\n<body><main>{''.join(body)}</main></body></html>\n"
+    )
+
+
+def _section(title: str, *inner: str, long: bool = False) -> str:
+    kind = ' class="long"' if long else ""
+    return f"<section{kind}><h2>{escape(title)}</h2>{''.join(inner)}</section>\n"
+
+
+def _table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = (), kinds: Sequence[str] = ()
+) -> str:
+    """A table; cells are HTML already."""
+    sides = [' class="n"' if index in right else "" for index in range(len(heads))]
+    head = "".join(f"<th{side}>{escape(each)}</th>" for each, side in zip(heads, sides, strict=True))
+    lines = []
+    for index, row in enumerate(rows):
+        kind = f' class="{kinds[index]}"' if index < len(kinds) and kinds[index] else ""
+        cells = "".join(f"<td{side}>{cell}</td>" for cell, side in zip(row, sides, strict=True))
+        lines.append(f"<tr{kind}>{cells}</tr>")
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _share(value: float) -> str:
+    return "under 1 %" if 0 < value < 0.005 else f"{value:.0%}".replace("%", " %")
+
+
+def _badge(basis: str) -> str:
+    return f'<span class="badge {escape(basis, quote=True)}">{escape(basis)}</span>'
+
+
+# ------------------------------------------------------------------------------------------------ the answer
+
+
+def finding(report: Report) -> str:
+    """The answer in a sentence or two."""
+    memory = report["memory"]
+    if report["tpot"] is None and report["ttft"] is None:
+        return (
+            f"Does not fit: each device needs {shown(memory['used'], 'byte')} and has {shown(memory['capacity'], 'byte')}, "
+            f"{shown(memory['over'], 'byte')} too little."
+        )
+    step = report["decode_step"]
+    lead = (
+        "" if report["fits"] else f"Does not fit by {shown(memory['over'], 'byte')}; the speed is shown all the same. "
+    )
+    if step is None:
+        return f"{lead}A one-token answer has no decode step: the first token comes after {shown(report['ttft'], 's')}."
+    bound, top = step["bound"], max(step["ops"], key=lambda op: op["time"])
+    share = _share(step["terms"][bound] / step["time"] if step["time"] else 0.0)
+    return (
+        f"{lead}Decode is {bound}-bound: {share} of each {shown(step['time'], 's')} step {MEANS[bound]}, "
+        f"and {operator_name(top['name'])} takes {_share(top['share'])} of it."
+    )
+
+
+def _head(facts: Facts) -> str:
+    date = f" · {escape(facts.date)}" if facts.date else ""
+    basis = facts.now["basis"]
+    badges = _badge(basis) + (f" {_badge('assumed')}" if basis == "roofline" else "")
+    return (
+        f'<header><p class="quiet">{escape(facts.title)}</p><h1>{escape(finding(facts.now))}</h1>'
+        f'<p class="quiet">{escape(facts.scenario)}<br>RoofLab {escape(facts.now["version"])}{date} · profile '
+        f"{escape(facts.now['profile'])} · {badges} · an analytical model, not a benchmark</p></header>\n"
+    )
+
+
+def _delta(now: float | None, was: float | None, better: str) -> str:
+    if now is None or was is None or not was:
+        return ""
+    moved = now / was - 1.0
+    if abs(moved) < 5e-4:
+        return "same as the baseline"
+    good = (moved < 0) == (better == "down")
+    arrow = "▼" if moved < 0 else "▲"
+    tone = "" if better == "none" else ' class="good"' if good else ' class="bad"'
+    return f"<span{tone}>{arrow} {abs(moved):.1%}</span> from the baseline".replace("%", " %")
+
+
+_KPIS: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
+    ("TPOT", ("tpot",), "s", "down"),
+    ("TTFT, one prompt alone", ("alone",), "s", "down"),
+    ("TTFT, whole batch", ("ttft",), "s", "down"),
+    ("End to end", ("e2e",), "s", "down"),
+    ("Output throughput", ("output_throughput",), "token/s", "up"),
+    ("Throughput per device", ("throughput_per_device",), "token/s", "up"),
+    ("Memory per device", ("memory", "used"), "byte", "down"),
+    ("Bandwidth in use", ("decode_step", "bandwidth_share"), "share", "none"),
+    ("Cost, million output tokens", ("cost_per_million_tokens", "output"), "USD", "down"),
+    ("Energy per output token", ("energy_per_token",), "J", "down"),
+)
+"""Label, where it is in an estimate, unit, and which way is better."""
+
+
+def _at(report: Report | None, path: tuple[str, ...]) -> Any:
+    """What is at a place of a report, None where there is no such place."""
+    found: Any = report
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _kpis(facts: Facts) -> str:
+    """Headline figures with their band and how they differ from the baseline."""
+    now, low, high = facts.now, facts.now["low"], facts.now["high"]
+    cells = []
+    for name, path, unit, better in _KPIS:
+        value = _at(facts.alone, ("ttft",)) if path == ("alone",) else _at(now, path)
+        if value is None and path != ("tpot",):
+            continue
+        notes = [_delta(value, _at(facts.baseline, path), better)]
+        ends = _at(low, path), _at(high, path)
+        if None not in (value, *ends):
+            notes.append(_band(shown(ends[0], unit), shown(ends[1], unit)))
+        small = "".join(f"<small>{note}</small>" for note in notes if note)
+        cells.append(f"<div><dt>{escape(name)}</dt><dd>{_short(_value(value, unit))}{small}</dd></div>")
+    return f'<section><dl class="kpis">{"".join(cells)}</dl></section>\n'
+
+
+def _short(text: str) -> str:
+    return text.replace("token/s", "tok/s")
+
+
+def _band(first: str, last: str) -> str:
+    """Two ends, the unit said once where it is the same."""
+    value, _, unit = first.partition(" ")
+    return _short(f"{value if unit == last.partition(' ')[2] else first} to {last}")
+
+
+def _value(value: Any, unit: str) -> str:
+    """A value with its unit as HTML."""
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str) or unit == "":
+        return escape(str(value))
+    if unit == "share":
+        return _share(value)
+    if unit == "USD":
+        return f"${number(value)}"
+    if unit == "1":
+        return f"{value:,}" if isinstance(value, int) else escape(shown(value, "1"))
+    return escape(shown(value, unit))
+
+
+# ------------------------------------------------------------------------------------------------ the evidence
+
+
+def _memory(facts: Facts) -> str:
+    memory, fit = facts.now["memory"], facts.fit
+    rows = [(name, _value(memory[key], "byte"), _share(memory[key] / memory["capacity"])) for key, name in charts.KINDS]
+    rest = "over" if memory["over"] else "free"
+    rows.append((rest.capitalize(), _value(memory[rest], "byte"), _share(memory[rest] / memory["capacity"])))
+    inner = [
+        charts.memory_strip(memory, "Memory per device"),
+        _table(("Of each device", "bytes", "share"), rows, (1, 2)),
+    ]
+    if fit["fits"]:
+        length = facts.question.get("prompt", 1024) + facts.question.get("output", 256)
+        inner.append(
+            f'<p class="quiet">A replica holds at most {fit["max_batch"]:,} sequences of {length:,} tokens, or this batch at '
+            f"{_value(fit['max_context'], 'token')}.</p>"
+        )
+    elif fit["changes"]:
+        found = [(escape(each["change"]), _value(each["free"], "byte")) for each in fit["changes"]]
+        inner.append(_table(("Any one of these fits", "then free"), found, (1,)))
+    return _section("Memory per device", *inner)
+
+
+def _phases(facts: Facts) -> list[str]:
+    """Roofline, parts and operators of the decode step and of the prefill pass."""
+    out = []
+    for phase, name in (("decode", "One decode step"), ("prefill", "Prefill of the whole batch")):
+        step = facts.now[f"{phase}_step"]
+        if step is None:
+            continue
+        key = "".join(f'<span><i class="{bound}"></i>{bound}</span>' for bound in BOUNDS)
+        out.append(
+            _section(
+                f"{name}: {shown(step['time'], 's')}",
+                f'<p class="key">{key}</p>',
+                charts.roofline(step, f"Roofline of {name.lower()}"),
+                '<p class="quiet">Area is share of the time. The solid roof is what is reached, the dotted one the datasheet’s. '
+                "Exchanges and launches have no intensity and stand under the axis.</p>",
+                _parts(step),
+            )
+        )
+        out.append(_section(f"{name}, operator by operator", _operators(step), long=True))
+    return out
+
+
+def _parts(step: Report) -> str:
+    parts = [part for part in step["parts"] if part["time"]]
+    most = max((part["time"] for part in parts), default=1.0)
+    rows = [
+        (
+            part_name(part["part"]),
+            charts.terms_bar(part["terms"], most),
+            _value(part["time"], "s"),
+            _share(part["share"]),
+        )
+        for part in parts
+    ]
+    total = ("Together", "", _value(step["time"], "s"), "")
+    return _table(("Where the time goes", "what it waits for", "time", "share"), [*rows, total], (2, 3))
+
+
+def _operators(step: Report) -> str:
+    rows = []
+    for op in sorted((op for op in step["ops"] if op["time"]), key=lambda op: -op["time"]):
+        shape = op["shape"]
+        size = " × ".join(f"{shape[axis]:,.0f}" for axis in "mnk") if shape.get("m") else ""
+        rows.append(
+            (
+                escape(operator_name(op["name"])), f"{op['count']:,.0f}", size, _value(op["flop"] or None, "FLOP"),
+                _value(op["bytes"] or op["message_bytes"] or None, "byte"),
+                number(op["intensity"]) if op["intensity"] else MISSING, _value(op["time"], "s"), _share(op["share"]),
+                bound_of(op["bound"]), escape(op["basis"]),
+            )
+        )  # fmt: skip
+    heads = ("Operator", "times", "M × N × K", "FLOP", "bytes", "FLOP/byte", "time", "share", "bound", "basis")
+    return _table(heads, rows, (1, 2, 3, 4, 5, 6, 7))
+
+
+def _compared(facts: Facts) -> str:
+    """Where the scenario differs from its baseline."""
+    if facts.compared is None:
+        return ""
+    rows, kinds, group = [], [], ""
+    for row in facts.compared["rows"]:
+        if not row["differs"]:
+            continue
+        if row["group"] != group:
+            group = row["group"]
+            rows.append((escape(group), "", ""))
+            kinds.append("group")
+        cells = []
+        for index, value in enumerate(row["values"]):
+            text = _value(value, row["unit"])
+            cells.append(f"<b>{text}</b>" if index in row["best"] else text)
+        rows.append((escape(row["title"]), *cells))
+        kinds.append("")
+    if not rows:
+        return ""
+    heads = ("Where they differ", "this scenario", facts.baseline_name or "baseline")
+    return _section("Beside the baseline", _table(heads, rows, (1, 2), kinds), long=True)
+
+
+def _formulas(facts: Facts) -> str:
+    """Every headline number and the longest operators: the formula, the same with numbers, the result."""
+    out = []
+    for subject, report in facts.explained.items():
+        rows = [
+            (escape(line["quantity"]), _formula(line), _value(line["value"], line["unit"])) for line in report["lines"]
+        ]
+        out.append(f"<h3>{escape(SUBJECTS.get(subject) or operator_name(subject))}</h3>")
+        out.append(_table(("Quantity", "formula, and with its numbers", "value"), rows, (2,)))
+    return _section("Formulas, with their numbers", *out, long=True) if out else ""
+
+
+def _formula(line: Report) -> str:
+    text = f"{escape(symbols(line['formula']))}<br>= {escape(substituted(line['substituted']))}"
+    return f"<code>{text}</code>"
+
+
+def _assumptions(facts: Facts) -> str:
+    """What was given rather than counted, what it rests on, and where figures come from."""
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for subject, report in facts.explained.items():
+        where = SUBJECTS.get(subject) or operator_name(subject)
+        for line in report["lines"]:
+            for name, basis in line["bases"].items():
+                value = line["inputs"][name]
+                if basis not in BASES or not isinstance(value, (int, float)):
+                    continue
+                words = symbol_name(name)
+                if name == "efficiency":
+                    words = (
+                        "share of the bandwidth reached"
+                        if line["quantity"] == "memory_time"
+                        else "share of the peak reached"
+                    )
+                unit = "USD/s" if name == "price" else symbol_unit(name, line)
+                text = number(value) if unit == "1" else shown(value, unit)
+                found.setdefault((words, text), (basis, where))
+    rows = [
+        (escape(words), escape(text), _badge(basis), escape(where))
+        for (words, text), (basis, where) in sorted(found.items(), key=lambda item: BASES.index(item[1][0]))
+    ]
+    inner = [_table(("Input", "value", "basis", "first used in"), rows, (1,))] if rows else []
+    if facts.now["notes"]:
+        inner.append(
+            "<h3>Notes</h3><ul>" + "".join(f"<li>{escape(note)}</li>" for note in facts.now["notes"]) + "</ul>"
+        )
+    if facts.sources:
+        listed = "".join(f"<li>{escape(what)}: {_source(title, url)}</li>" for what, title, url in facts.sources)
+        inner.append(f"<h3>Sources</h3><ul>{listed}</ul>")
+    return _section("Assumptions and sources", *inner, long=True)
+
+
+def _source(title: str, url: str) -> str:
+    if url.startswith(("https://", "http://")):
+        return f'<a href="{escape(url, quote=True)}" rel="noreferrer">{escape(title)}</a>'
+    return escape(title)
+
+
+def _left_out(facts: Facts) -> str:
+    lines = next((report["leaves_out"] for report in facts.explained.values()), [])
+    listed = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return _section(
+        "What is left out",
+        f"<ul>{listed}</ul>" if lines else "",
+        '<p class="quiet">Where no measurement of a system exists, times are estimates and comparisons are the point. '
+        "Before money depends on it, run the model on the machine with the engine that is meant.</p>",
+    )
+
+
+def _again(facts: Facts) -> str:
+    question = json.dumps(facts.question, ensure_ascii=False, indent=1)
+    link = f"<p>{_source('This scenario in the page it was written from', facts.link)}</p>" if facts.link else ""
+    return _section(
+        "The same again",
+        f"<pre>{escape(facts.command)}</pre>",
+        f"<h3>Its question, for <code>rooflab ask</code></h3><pre>{escape(question)}</pre>",
+        link,
+        long=True,
+    )
