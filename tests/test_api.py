@@ -574,6 +574,19 @@ def test_every_operator_is_explained_by_formulas_that_evaluate_to_it(name: str, 
                 assert op[quantity] == 0.0, (op["name"], quantity)
 
 
+def test_the_whole_model_is_counted_once():
+    """D-121: weights of 70.6 B parameters in 16 bits and 320 KiB of cache a token, whatever the layout; copies only add."""
+    ask = {"kind": "fit", "model": "llama-3.1-70b", "on": "dgx-h100", "batch": 16, "prompt": 2048, "output": 256}
+    for layout in ({"tp": 8}, {"tp": 4, "pp": 2}, {"tp": 16}, {"tp": 2, "dp": 3}):
+        found = api.answer({**ask, **layout})
+        assert found["whole"]["weights"] == pytest.approx(2 * 70.554e9, rel=1e-3)
+        assert found["whole"]["kv"] == 2 * 80 * 8 * 128 * 2 * 2304 * 16 * layout.get("dp", 1)
+        assert found["whole"]["total"] == found["whole"]["weights"] + found["whole"]["kv"]
+        assert found["held"] >= found["whole"]["total"] * (1 - 1e-9)
+    copied = api.answer({**ask, "tp": 16})["held"] - api.answer({**ask, "tp": 8})["held"]
+    assert copied > found["whole"]["kv"] / 3  # eight KV heads on sixteen ranks: each is held twice
+
+
 def test_the_halves_of_the_layers_add_up():
     """D-101, D-123: every operator is attention's, the feed-forward's or neither's; per layer is the mean over the layers."""
     for ask in (

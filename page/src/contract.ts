@@ -678,6 +678,8 @@ export interface FitReport {
   largest: string;
   max_batch: number;
   max_context: number; // token
+  whole: Record<string, number>; // byte
+  held: number; // byte
   kv_tokens: number; // token
   changes: Change[];
 }

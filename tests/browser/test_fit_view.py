@@ -56,6 +56,22 @@ def test_it_says_what_is_free_and_the_first_values_that_do_not_fit(reader, addre
     assert fit(prompt=first[1] - 1 - SCENARIO["output"])["fits"] is True
 
 
+def test_memory_is_told_by_kind_and_for_the_whole_model(reader, served):
+    """D-107, D-121, D-122: weights, cache, workspace and what is free of a device; the model uncut; over budget in GB."""
+    page = reader().open(served + "#/fit")
+    said(page, "free on each of 4 devices")
+    want = fit()
+    for kind in ("Weights", "KV cache", "workspace", "free of"):
+        assert kind.lower() in page.inner_text("main").lower()
+    text = page.inner_text(".uncut").replace("\xa0", " ")
+    assert f"weights {want['whole']['weights'] / 1e9:.1f} GB" in text
+    assert f"together {want['whole']['total'] / 1e9:.0f} GB" in text
+    page.goto(served + OVER)
+    over = fit(weights=None, kv=None, batch=256)["memory"]["over"]
+    assert over > 1e9
+    said(page, f"{over / 1e9:.3g}")
+
+
 def test_the_largest_batch_is_one_click_away(reader, served):
     one = reader()
     page = one.open(served + "#/fit")

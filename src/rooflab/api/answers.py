@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
 
-from rooflab import __version__, catalog, chip, graph
+from rooflab import __version__, catalog, chip, fits, graph
 from rooflab.api.asks import (
     BlockReport,
     CatalogAsk,
@@ -397,6 +398,12 @@ def answer_fit(ask: FitAsk) -> FitReport:
     found, more = run(ask, setting, ignore_memory=False, band=False)
     memory, devices = found.memory, int(setting.layout.devices())
     kinds = {name: getattr(memory, name) for name in ("weights", "kv", "workspace", "reserve")}
+    work, _ = workload_of(ask, setting.model)
+    uncut = fits.memory(
+        setting.model, setting.precision, Layout(), setting.system, setting.profile, prompt=work.prompt,
+        batch=work.batch * setting.layout.dp, context=work.prompt + work.output,
+    )  # fmt: skip
+    whole = {name: float(getattr(uncut, name)) for name in ("weights", "kv", "state")}
     changes = [] if memory.fits else changes_that_fit(ask)
     if not (memory.fits or changes):
         more = [*more, nothing_helps(memory, int(setting.layout.replica_devices()))]
@@ -410,6 +417,8 @@ def answer_fit(ask: FitAsk) -> FitReport:
         largest=max(kinds, key=lambda name: kinds[name]),
         max_batch=largest_batch(ask, setting),
         max_context=largest_context(ask, setting),
+        whole={**whole, "total": math.fsum(whole.values())},
+        held=(memory.weights + memory.kv + memory.state) * devices,
         kv_tokens=_cache_tokens(ask, setting, memory),
         changes=changes,
     )

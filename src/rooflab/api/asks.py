@@ -428,6 +428,10 @@ class FitReport(_Report, frozen=True, kw_only=True, tag="fit"):
     """Sequences of this length that fit per replica."""
     max_context: Context
     """Tokens per sequence that fit at this batch."""
+    whole: dict[str, Bytes]
+    """The model uncut and the cache of all sequences, each byte counted once: weights, kv, state, total (requirement D-121)."""
+    held: Bytes
+    """What all devices hold of them together, copies included."""
     kv_tokens: Tokens
     """Tokens of cache the free memory of a replica holds beside weights and workspace."""
     changes: list[Change]
