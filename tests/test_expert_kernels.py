@@ -93,3 +93,51 @@ def test_mixtures_are_of_several_kernels_and_their_bands_are_in_order():
     for records in mixtures().values():
         assert any(one.kernels > 1 for one in records)
         assert all(0.0 < one.band[0] < one.band[1] for one in records)
+
+
+def drawn(count: int, topk: int, tokens: int, seed: int) -> tuple[float, list[float]]:
+    """Experts hit and pairs of each, where popularity is log-uniform over a hundredfold: drawn at random, token by token."""
+    rng = np.random.default_rng(seed)
+    popularity = 100.0 ** rng.random(count)
+    weights = popularity / popularity.sum()
+    chosen = [rng.choice(count, topk, replace=False, p=weights) for _ in range(tokens)]
+    loads = np.bincount(np.concatenate(chosen), minlength=count)
+    return float((loads > 0).sum()), loads.tolist()
+
+
+@pytest.mark.parametrize(
+    ("count", "topk", "tokens"), [(128, 4, 1), (128, 4, 16), (128, 8, 64), (256, 8, 32), (60, 4, 200)]
+)
+def test_uneven_routing_against_drawn_tokens(count, topk, tokens):
+    """Expected experts hit and row tiles of 16: the mean of forty random routings, within a tenth."""
+    load = experts.uneven_load(float(tokens), float(count), float(topk), 1.0)
+    runs = [drawn(count, topk, tokens, seed) for seed in range(40)]
+    assert load.pairs == pytest.approx(tokens * topk, rel=0.05)
+    assert load.distinct == pytest.approx(np.mean([hit for hit, _ in runs]), rel=0.1)
+    tiles = np.mean([sum(-(-pairs // 16) for pairs in loads) for _, loads in runs])
+    assert load.tiles[experts.TILE_ROWS.index(16.0)] == pytest.approx(tiles, rel=0.1)
+
+
+@pytest.mark.parametrize(("count", "ranks"), [(128, 2), (128, 8), (256, 16), (256, 64)])
+def test_the_busiest_rank_against_random_placement(count, ranks):
+    """Largest of the ranks' sums of popularity over their mean, the mean of two hundred placements, within a seventh."""
+    rng = np.random.default_rng(3)
+    found = []
+    for _ in range(200):
+        sums = (100.0 ** rng.random(count)).reshape(ranks, -1).sum(axis=1)
+        found.append(sums.max() / sums.mean())
+    assert experts.heaviest(float(count), float(ranks)) == pytest.approx(np.mean(found), rel=0.15)
+    assert experts.heaviest(float(count), 1.0) == 1.0
+
+
+def test_uneven_routing_reads_fewer_experts_than_even_and_more_tokens_never_less():
+    """Law: by convexity a skewed draw hits fewer experts than an even one; everything grows with the tokens."""
+    tokens = np.exp2(np.linspace(0.0, 14.0, 60))
+    load = experts.uneven_load(tokens, 128.0, 8.0, 4.0)
+    even = 128.0 / 4.0 * (1.0 - (1.0 - 8.0 / 128.0) ** tokens)
+    assert (load.distinct[10:] < even[10:] * experts.heaviest(128.0, 4.0)).all()
+    for column in (load.pairs, load.distinct, *load.tiles):
+        assert (np.diff(column) >= -1e-9).all()
+    one = experts.uneven_load(float(tokens[20]), 128.0, 8.0, 4.0)
+    assert one.distinct == pytest.approx(load.distinct[20], rel=1e-12)
+    assert one.tiles == pytest.approx([column[20] for column in load.tiles], rel=1e-12)

@@ -85,7 +85,7 @@ def _experts(ffn: MoE, cut: Cut, count: Number, tag: str) -> list[Op]:
     beside = pairs * (up + width + 4.0 * inner) * cut.activation_size
     routed = num.where(cut.layout.attention_dp > 1, pairs, tokens * topk)
     layer = {"pairs": pairs, "distinct": touched, "hidden": float(inner), "up": up, "inter": width, "beside": beside}
-    layer["routed"] = routed
+    layer |= {"routed": routed, "tokens": tokens, "experts": experts, "topk": topk, "ranks": spread}
 
     def shape(side: str) -> dict[str, Number]:
         return {**layer, "share": (up if side == "up" else width) / (up + width)}

@@ -143,8 +143,10 @@ def _latent(op: Op, machine: Machine, p: latent.Parameters) -> Parts:
 
 
 def load_of(op: Op) -> experts.Load:
-    """What the experts of an operator receive: the row tiles it carries, or an even spread."""
+    """What the experts of an operator receive: the row tiles it carries, what real text sends them, or an even spread."""
     s = op.shape
+    if "topk" in s:
+        return experts.uneven_load(s["tokens"], s["experts"], s["topk"], s["ranks"])
     if "tiles_16" in s:
         tiles = tuple(s[f"tiles_{int(rows)}"] for rows in experts.TILE_ROWS)
         return experts.Load(s["pairs"], s["distinct"], tiles)

@@ -19,6 +19,14 @@ COLUMNS = 128.0
 FEW_WAVES = 4.0
 """Waves beyond which an incomplete last wave no longer shows."""
 SHARPNESS = 2.0
+POPULARITY = 100.0
+"""How many times more often the most popular expert is chosen than the least, in real text (assumed)."""
+_STEPS = [POPULARITY ** ((place + 0.5) / 8.0) for place in range(8)]
+SHARES = tuple(step * len(_STEPS) / math.fsum(_STEPS) for step in _STEPS)
+"""Popularity of eight equal groups of experts, least popular first; one is the mean."""
+UNEVENNESS = (math.fsum(share * share for share in SHARES) / len(SHARES) - 1.0) ** 0.5
+"""Standard deviation of popularity over its mean."""
+LOG_OF_TWO = math.log(2.0)
 LARGEST_SHARE = 0.8
 """Largest share of a token's choices the skewed routing gives one expert."""
 
@@ -75,6 +83,41 @@ def even_load(pairs: Number, distinct: Number) -> Load:
     """Every expert that is used at all receives the same number of pairs."""
     mean = pairs / num.maximum(distinct, 1e-9)
     return Load(pairs, distinct, tuple(distinct * num.ceil(mean / rows) for rows in TILE_ROWS))
+
+
+def heaviest(experts: Number, ranks: Number) -> Number:
+    """The busiest of `ranks` over their mean, where experts of unequal popularity are placed regardless of it.
+
+    Counts: the expected largest of that many sums of experts drawn without replacement, as of a normal distribution.
+    Source: order statistics; docs/accuracy.md, routed experts.
+    Holds: no replicas of popular experts.
+    """
+    own = experts / ranks
+    spread = UNEVENNESS * ((experts - own) / num.maximum(experts - 1.0, 1.0) / own) ** 0.5
+    return 1.0 + spread * num.maximum((2.0 * num.log2(ranks) * LOG_OF_TWO) ** 0.5 - 0.62, 0.0)
+
+
+def uneven_load(tokens: Number, experts: Number, topk: Number, ranks: Number) -> Load:
+    """What the busiest rank's experts receive of real text: popularity is log-uniform, POPULARITY times from end to end.
+
+    Counts: expected experts hit and expected row tiles, each token choosing an expert at most once.
+    Source: docs/accuracy.md, routed experts.
+    Holds: experts placed regardless of their popularity; the spread is assumed, and matters little between 60 and 400.
+    """
+    plain = not any(num.is_array(value) for value in (tokens, experts, topk, ranks))
+    smaller, larger = (min, max) if plain else (num.minimum, num.maximum)  # a loop over numbers is quick without `num`
+    chance, times = topk / experts * heaviest(experts, ranks), larger(tokens, 1.0)
+    fewer, share = smaller(tokens, 1.0), experts / ranks / len(SHARES)
+    pairs: Number = 0.0
+    distinct: Number = 0.0
+    tiles: list[Number] = [0.0] * len(TILE_ROWS)
+    for popularity in SHARES:
+        hit = smaller(chance * popularity, 1.0)
+        load, used = hit * tokens, (1.0 - (1.0 - hit) ** times) * fewer
+        pairs, distinct = pairs + load * share, distinct + used * share
+        for place, rows in enumerate(TILE_ROWS):
+            tiles[place] = tiles[place] + (used + larger(load / rows - used / 2.0, 0.0)) * share
+    return Load(pairs, distinct, tuple(tiles))
 
 
 def skewed_range(tokens: float, experts: int, topk: float) -> tuple[float, float]:
