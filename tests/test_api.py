@@ -574,6 +574,25 @@ def test_every_operator_is_explained_by_formulas_that_evaluate_to_it(name: str, 
                 assert op[quantity] == 0.0, (op["name"], quantity)
 
 
+def test_what_does_not_fit_says_nothing_of_its_price():
+    """F-02: no cost and no energy are given, so where they would come from is not said either."""
+    ask = {"kind": "estimate", "model": "llama-3.1-70b", "on": "h100-sxm"}
+    assert not any("price:" in note or "energy" in note for note in api.answer(ask)["notes"])
+    assert any("energy" in note for note in api.answer({**ask, "on": "dgx-h100", "tp": 4})["notes"])
+
+
+def test_where_prices_come_from_is_said():
+    """A-066: measured here, carried over, or shares of the peak; never one for the other."""
+    said = {}
+    for device in ("h100-sxm", "h200-sxm", "mi300x"):
+        ask = {"kind": "estimate", "model": "llama-3.1-8b", "on": device}
+        said[device] = next(note for note in api.answer(ask)["notes"] if note.startswith("prices"))
+    assert said["h100-sxm"] == "prices fitted on kernels of vllm measured on h100-sxm"
+    assert "carried over from kernels of vllm measured on h100-sxm" in said["h200-sxm"]
+    assert "no kernels measured" in said["mi300x"]
+    assert "fitted" not in said["mi300x"]
+
+
 def test_the_whole_model_is_counted_once():
     """D-121: weights of 70.6 B parameters in 16 bits and 320 KiB of cache a token, whatever the layout; copies only add."""
     ask = {"kind": "fit", "model": "llama-3.1-70b", "on": "dgx-h100", "batch": 16, "prompt": 2048, "output": 256}

@@ -258,6 +258,15 @@ class Fits:
         names = dict.fromkeys((device, *self.group.parents))
         self.shelves = [read(FOLDER / f"{name}.toml") for name in names if name in measured_devices()]
 
+    def said(self, backend: str) -> str:
+        """Where the prices come from, for people."""
+        if not self.shelves:
+            return f"prices of {self.device}: {self.group.title}"
+        parent = self.shelves[0].device
+        if parent == self.device:
+            return f"prices fitted on kernels of {backend} measured on {parent}"
+        return f"prices carried over from kernels of {backend} measured on {parent}; {self.device}: {self.group.title}"
+
     def choose(
         self, family: str, dtypes: tuple[str, ...], backend: str, kernel: str = "", version: str = ""
     ) -> Chosen | None:

@@ -174,7 +174,8 @@ def answer_estimate(ask: EstimateAsk) -> EstimateReport:
     """Fit, times, throughput, cost and energy."""
     setting = setting_of(ask)
     found, more = run(ask, setting, ignore_memory=ask.ignore_memory or ask.concurrency is not None)
-    notes = [*setting.notes, *more, *_money_notes(setting)]
+    priced = _money_notes(setting) if found.mid is not None else []  # what does not fit has neither
+    notes = [*setting.notes, *more, *priced]
     head: dict[str, Any] = {
         "name": setting.model.name,
         "system": setting.system.name,

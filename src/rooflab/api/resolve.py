@@ -288,8 +288,7 @@ def pricer_of(ask: _Placed, system: System, layout: Layout, used: Profile) -> tu
         raise InputError(f"prices: {shown(prices)} are of kernels; the {used.name} profile is coarser; use 'roofline'")
     fitted = Fitted(system, layout, used, ask.engine)
     if prices == "fitted":
-        group = fitted.fits.group
-        return fitted, [f"prices fitted on kernels of {ask.engine}; {system.device.name}: {group.title}"]
+        return fitted, [fitted.fits.said(ask.engine)]
     if not prices.endswith((".parquet", ".csv", ".json", ".jsonl")) and "/" not in prices:
         raise InputError(f"prices: {shown(prices)} is not 'roofline', 'fitted' or the path of a table of kernels")
     from rooflab.measure.mine import measured_prices
