@@ -89,6 +89,8 @@ EVERY_KIND = [
     {"kind": "compare", "cases": [{"name": name, "scenario": PLACED[name]} for name in ("dense", "latent", "hybrid", "content")]},
     {"kind": "compare", "cases": [{"name": "one", "scenario": PLACED["dense tp"]}], "profiles": ["operator", "classroom"]},
     {"kind": "snapshot", "scenario": PLACED["latent dp"]},
+    {"kind": "unpack", "text": json.dumps({"rooflab": "scenarios", "format": 1, "scenarios": [
+        {"name": "a", "ask": PLACED["dense"], "digest": {}, "version": "0.1.0", "time": "2026-01-31T12:00:00Z"}]})},
     {"kind": "document", "scenario": PLACED["experts"], "baseline": PLACED["dense"], "title": "Two models"},
     {"kind": "board", "answers": [3, 1, 2], "slots": 2},
 ]  # fmt: skip
@@ -151,6 +153,7 @@ COUNTS = {  # numbers without a unit: how many there are of something
     "rules": r"checks\.(value|limit)|copies\.copies|ranks\.rank|shapes\.params(_per_device)?|glossary\.value|guidance\..*",
     "compare": r"columns\.scenario\..*|rows\.(values|best)|stages\.best|switches\.(first|second)",  # a row carries its own unit
     "document": "none",
+    "unpack": r"scenarios\.ask\..*",
     "snapshot": r"(scenario|question|digest)\..*",  # a digest is what is kept, not what is shown
     "board": r"policies\.\w+\.(iterations|slots|start|finish)",
     "simulate": r"devices|replicas|limits\..*|kv_tokens|run\.(\w+\.)?(count|requests|served|refused|unfinished|running)|"

@@ -436,6 +436,7 @@ DESIGNS: tuple[dict[str, Any], ...] = (
     {"kind": "board", "answers": [3, 1, 2]},
     {"kind": "compare", "cases": [{"name": "a", "scenario": {"model": "gpt2", "on": "t4"}}]},
     {"kind": "snapshot", "scenario": {"model": "gpt2", "on": "t4"}},
+    {"kind": "unpack", "text": '{"rooflab": "scenarios", "format": 1, "scenarios": []}'},
     {"kind": "document", "scenario": {"model": "gpt2", "on": "t4"}, "baseline": {"model": "gpt2", "on": "l4"}},
 )
 STRANGE: tuple[Any, ...] = (

@@ -324,3 +324,105 @@ def test_serve_says_when_a_port_is_taken(built):
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
     assert done.returncode == 2
     assert "leave it out for a free one" in done.stderr
+
+
+# ------------------------------------------------------------------------------------------------ saved scenarios
+
+
+RECORD = {"name": "FP8", "ask": SCENARIO, "digest": {"tpot": 0.02}, "version": "0.1.0", "time": "2026-01-31T12:00:00Z"}
+
+
+@pytest.fixture
+def keeping(built, tmp_path):
+    """A client of a server with a store, and the store."""
+    from litestar.testing import TestClient
+
+    from rooflab.store import Store
+    from rooflab.web.app import create
+
+    store = Store(tmp_path / "scenarios.sqlite3")
+    with TestClient(create(store=store), base_url="http://127.0.0.1") as found:
+        yield found, store
+
+
+def test_what_the_page_saves_the_command_line_compares(keeping, capsys):
+    """E-23: one store; saved over the network, compared and renamed on the command line, deleted over the network."""
+    from rooflab.api import answer
+    from rooflab.cli import main
+
+    client, store = keeping
+    assert client.get("/api/saved").json() == {"where": str(store.path)}
+    assert client.post("/api/saved", json={"records": [RECORD]}).json()["names"] == ["FP8"]
+    assert client.post("/api/saved", json={"records": [RECORD]}).json()["names"] == ["FP8 2"]
+    assert main(["compare", "FP8", "FP8 2", "--json", "--store", str(store.path)]) == 0
+    report = json.loads(capsys.readouterr().out)
+    tpot = next(row["values"] for row in report["rows"] if row["key"] == "tpot")
+    assert tpot == [answer({"kind": "estimate", **SCENARIO})["tpot"]] * 2
+    assert main(["saved", "rename", "FP8 2", "mine", "--store", str(store.path)]) == 0
+    assert [each["name"] for each in client.get("/api/saved").json()["saved"]] == ["FP8", "mine"]
+    assert client.post("/api/saved/rename", json={"name": "mine", "to": "yours"}).json()["names"] == ["yours"]
+    left = client.post("/api/saved/delete", json={"names": ["FP8"]}).json()["saved"]
+    assert left == [{**RECORD, "name": "yours"}]
+    again = {**RECORD, "name": "yours", "version": "0.2.0"}
+    assert client.post("/api/saved", json={"records": [again], "replace": True}).json()["saved"] == [again]
+
+
+@pytest.mark.parametrize(
+    "path, body, says",
+    [
+        ("", {"records": [{**RECORD, "name": "a\nb\u202e"}]}, "cannot be seen"),
+        ("", {"records": [{**RECORD, "ask": {**SCENARIO, "model": "/etc/passwd"}}]}, "files are not read here"),
+        ("", {"records": [{**RECORD, "ask": {**SCENARIO, "colour": 1}}]}, "colour"),
+        ("", {"records": [{**RECORD, "version": "<b>"}]}, "version"),
+        ("/rename", {"name": "nothing", "to": "x"}, "is not saved"),
+        ("/delete", {"names": ["nothing"]}, "is not saved"),
+    ],
+)
+def test_what_cannot_be_kept_is_an_error_in_words(keeping, path, body, says):
+    client, store = keeping
+    reply = client.post(f"/api/saved{path}", json=body)
+    assert reply.status_code == 200
+    assert says in reply.json()["error"]
+    assert store.all() == []
+
+
+@pytest.mark.parametrize("path", ["", "/rename", "/delete"])
+def test_other_sites_may_not_keep_or_forget(keeping, path):
+    client, store = keeping
+    client.post("/api/saved", json={"records": [RECORD]})
+    body = {"": {"records": [RECORD]}, "/rename": {"name": "FP8", "to": "x"}, "/delete": {"names": ["FP8"]}}[path]
+    for headers in ({"Origin": "http://elsewhere.example"}, {"Host": "rebound.example"}, {"Origin": "null"}):
+        assert client.post(f"/api/saved{path}", json=body, headers=headers).status_code == 403
+    assert client.get("/api/saved", headers={"Host": "rebound.example"}).status_code == 403
+    assert len(store.all()) == 1
+    assert client.post("/api/saved", json={"records": [RECORD], "colour": 1}).status_code == 400
+    assert client.post("/api/saved", content=b"{", headers={"Content-Type": "application/json"}).status_code == 400
+    big = {**RECORD, "ask": {**SCENARIO, "model": {"x": "y" * 4_100_000}}}
+    assert client.post("/api/saved", json={"records": [big]}).status_code == 413
+
+
+def test_a_damaged_store_is_said_and_nothing_else_stops(keeping):
+    client, store = keeping
+    store.path.write_bytes(b"not a database at all" * 100)
+    assert "holds no saved scenarios" in client.get("/api/saved").json()["error"]
+    assert client.get("/api/health").status_code == 200
+
+
+def test_a_server_for_others_keeps_nothing(client):
+    """Without a store readers keep their own."""
+    assert client.get("/api/saved").json() == {}
+    assert "stay in your browser" in client.post("/api/saved", json={"records": [RECORD]}).json()["error"]
+
+
+@pytest.mark.parametrize("kind", ["snapshot", "document", "compare"])
+def test_no_file_is_read_inside_a_question_of_questions(client, kind):
+    scenario = {**SCENARIO, "model": "/etc/passwd"}
+    ask = (
+        {"kind": kind, "cases": [{"name": "a", "scenario": scenario}]}
+        if kind == "compare"
+        else {"kind": kind, "scenario": scenario}
+    )
+    assert "files are not read here" in client.post("/api/ask", json={"ask": ask}).json()["error"]
+    if kind == "document":
+        both = {"kind": kind, "scenario": SCENARIO, "baseline": {**SCENARIO, "on": "/etc/machine.toml"}}
+        assert "files are not read here" in client.post("/api/ask", json={"ask": both}).json()["error"]

@@ -441,6 +441,12 @@ export interface DocumentAsk {
   date?: string;
 }
 
+/** The scenarios of an exported file, checked. */
+export interface UnpackAsk {
+  kind: "unpack";
+  text: string;
+}
+
 export interface InspectReport {
   kind: "inspect";
   version: string;
@@ -1157,9 +1163,27 @@ export interface DocumentReport {
   html: string;
 }
 
-export type Ask = InspectAsk | EstimateAsk | StepAsk | ExplainAsk | FitAsk | ChipAsk | CatalogAsk | SweepAsk | SuggestAsk | PlanAsk | ShardedAsk | CodesignAsk | RulesAsk | SimulateAsk | BoardAsk | CompareAsk | SnapshotAsk | DocumentAsk;
+export interface UnpackReport {
+  kind: "unpack";
+  version: string;
+  ask: Record<string, unknown>;
+  notes: string[];
+  units: Record<string, string>;
+  scenarios: Saved[];
+}
 
-export type Report = InspectReport | EstimateReport | StepReport | ExplainReport | FitReport | ChipReport | CatalogReport | SweepReport | SuggestReport | PlanReport | ShardedReport | CodesignReport | RulesReport | SimulateReport | BoardReport | CompareReport | SnapshotReport | DocumentReport;
+/** A scenario under a name. */
+export interface Saved {
+  name: string;
+  ask: Record<string, unknown>;
+  digest?: Record<string, unknown>;
+  version: string;
+  time: string;
+}
+
+export type Ask = InspectAsk | EstimateAsk | StepAsk | ExplainAsk | FitAsk | ChipAsk | CatalogAsk | SweepAsk | SuggestAsk | PlanAsk | ShardedAsk | CodesignAsk | RulesAsk | SimulateAsk | BoardAsk | CompareAsk | SnapshotAsk | DocumentAsk | UnpackAsk;
+
+export type Report = InspectReport | EstimateReport | StepReport | ExplainReport | FitReport | ChipReport | CatalogReport | SweepReport | SuggestReport | PlanReport | ShardedReport | CodesignReport | RulesReport | SimulateReport | BoardReport | CompareReport | SnapshotReport | DocumentReport | UnpackReport;
 
 /** Which report answers which question. */
 export interface Kinds {
@@ -1181,6 +1205,7 @@ export interface Kinds {
   compare: { ask: CompareAsk; report: CompareReport };
   snapshot: { ask: SnapshotAsk; report: SnapshotReport };
   document: { ask: DocumentAsk; report: DocumentReport };
+  unpack: { ask: UnpackAsk; report: UnpackReport };
 }
 
 /** The fields of each question. */
@@ -1561,6 +1586,9 @@ export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {
     "baseline_name",
     "link",
     "date"
+  ],
+  "unpack": [
+    "text"
   ]
 };
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -35,6 +36,8 @@ LARGEST_FILE = 50_000_000
 PATIENCE = 10.0
 """Seconds to wait for another program that is writing."""
 VARIABLE = "ROOFLAB_STORE"
+_PLAIN = re.compile(r"[\w.:+-]{0,40}", re.ASCII)
+_EXAMPLES = {"version": "0.1.0", "time": "2026-01-31T12:00:00Z"}
 _TABLE = """CREATE TABLE scenarios (
   name TEXT PRIMARY KEY NOT NULL, ask TEXT NOT NULL, digest TEXT NOT NULL, version TEXT NOT NULL, time TEXT NOT NULL)"""
 _COLUMNS = "name, ask, digest, version, time"
@@ -268,6 +271,13 @@ def _why(problem: BaseException) -> str:
     return getattr(problem, "strerror", None) or str(problem)[:120]
 
 
+def _plain(text: str, field: str) -> str:
+    """A version or a time: a few letters, digits and marks, safe wherever it is shown."""
+    if not _PLAIN.fullmatch(text):
+        raise InputError(f"{field}: {shown(text)} is not one; write for example {_EXAMPLES[field]}")
+    return text
+
+
 def _row(record: Saved) -> tuple[str, ...]:
     """A record as the table keeps it."""
     name = checked_name(record.name)
@@ -278,7 +288,7 @@ def _row(record: Saved) -> tuple[str, ...]:
         raise InputError(f"{shown(name)}: the question is not plain data that can be kept") from None
     if len(ask) > LARGEST_ASK or len(digest) > LARGEST_ASK:
         raise InputError(f"{shown(name)}: the question has {len(ask):,} characters; at most {LARGEST_ASK:,} are kept")
-    return name, ask, digest, record.version, record.time
+    return name, ask, digest, _plain(record.version, "version"), _plain(record.time, "time")
 
 
 # ------------------------------------------------------------------------------------------------ JSON
@@ -321,6 +331,9 @@ def read(text: str, label: str = "the file") -> list[Saved]:
         raise InputError(f"{label}: {_place(str(problem))}") from None
     if len(found) > MOST:
         raise InputError(f"{label} holds {len(found):,} scenarios; at most {MOST:,} are read")
+    for each in found:
+        _plain(each.version, "version")
+        _plain(each.time, "time")
     return [msgspec.structs.replace(each, name=checked_name(each.name, f"{label}: name")) for each in found]
 
 

@@ -44,6 +44,7 @@ _ANSWERS: dict[type, Callable[..., Any]] = {
     **simulate.ANSWERS,
     **compare.ANSWERS,
     compare_asks.DocumentAsk: documents.answer_document,
+    compare_asks.UnpackAsk: snapshots.answer_unpack,
     compare_asks.SnapshotAsk: snapshots.answer_snapshot,
 }
 _LONG = (design_asks.SweepAsk, simulate_asks.SimulateAsk)

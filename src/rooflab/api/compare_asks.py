@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from rooflab.api.asks import Name, _Report
+from rooflab.store import Saved
 from rooflab.units import Bytes, Seconds
 
 MOST_CASES = 12
@@ -56,7 +57,14 @@ class DocumentAsk(_Question, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """As it is printed; the engine reads no clock."""
 
 
-Asks = CompareAsk | SnapshotAsk | DocumentAsk
+class UnpackAsk(_Question, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="unpack"):
+    """The scenarios of an exported file, checked."""
+
+    text: str
+    """The file's content."""
+
+
+Asks = CompareAsk | SnapshotAsk | DocumentAsk | UnpackAsk
 
 
 class ColumnReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,4 +150,8 @@ class DocumentReport(_Report, frozen=True, kw_only=True, tag="document"):
     html: str
 
 
-Reports = CompareReport | SnapshotReport | DocumentReport
+class UnpackReport(_Report, frozen=True, kw_only=True, tag="unpack"):
+    scenarios: list[Saved]
+
+
+Reports = CompareReport | SnapshotReport | DocumentReport | UnpackReport

@@ -9,11 +9,13 @@ from typing import Any
 
 import msgspec
 
+from rooflab import store
 from rooflab.api.answers import answer_estimate, header
 from rooflab.api.asks import EstimateAsk, EstimateReport
-from rooflab.api.compare_asks import SnapshotAsk, SnapshotReport
+from rooflab.api.compare_asks import SnapshotAsk, SnapshotReport, UnpackAsk, UnpackReport
 from rooflab.api.resolve import model_of, system_of
 from rooflab.hf.source import read_json
+from rooflab.store import Saved
 from rooflab.system import System
 from rooflab.units import EXAMPLES, InputError, parse, shown
 
@@ -106,6 +108,19 @@ def answer_snapshot(ask: SnapshotAsk) -> SnapshotReport:
         command=command_of(asked),
         question={"kind": "estimate", **kept},
     )
+
+
+def answer_unpack(ask: UnpackAsk) -> UnpackReport:
+    """The scenarios of an exported file."""
+    return UnpackReport(**header(ask, UnpackReport, []), scenarios=unpacked(ask.text))
+
+
+def unpacked(text: str, label: str = "the file") -> list[Saved]:
+    """The scenarios of an exported file, each with a question that can be asked."""
+    records = store.read(text, label)
+    for record in records:
+        scenario_ask(record.ask, f"{label}: {shown(record.name)}")
+    return records
 
 
 # ------------------------------------------------------------------------------------------- as a command line

@@ -291,10 +291,13 @@ def _serve(
     host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 lets others in.", metavar="HOST")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.", metavar="N")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
+    where: Annotated[
+        str | None, typer.Option("--store", help="File of saved scenarios; with HOST, shared only if named.", metavar="FILE")
+    ] = None,
 ) -> None:
     from rooflab.web import serve
 
-    serve(host, port, browser)
+    serve(host, port, browser, where)
 
 
 def _site(out: Annotated[str, typer.Argument(help="A new or empty folder.", metavar="OUT")]) -> None:

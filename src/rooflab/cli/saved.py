@@ -255,12 +255,9 @@ def _export(kept: Any, given: list[str], as_json: bool) -> None:
 
 def _import(kept: Any, given: list[str], as_json: bool) -> None:
     from rooflab import store
-    from rooflab.api.snapshots import scenario_ask
+    from rooflab.api.snapshots import unpacked
 
-    text = _text(given[0], store.LARGEST_FILE)
-    records = store.read(text, given[0])
-    for record in records:
-        scenario_ask(record.ask, f"{given[0]}: {shown(record.name)}")
+    records = unpacked(_text(given[0], store.LARGEST_FILE), given[0])
     names = [record.name for record in kept.save_all(records)]
     streams.write(f"imported {', '.join(map(shown, names)) or 'nothing: the file holds no scenario'}\n")
 

@@ -234,7 +234,7 @@ def _memory(facts: Facts) -> str:
         _table(("Of each device", "bytes", "share"), rows, (1, 2)),
     ]
     if fit["fits"]:
-        length = facts.question.get("prompt", 1024) + facts.question.get("output", 256)
+        length = facts.now["ask"]["prompt"] + facts.now["ask"]["output"]
         inner.append(
             f'<p class="quiet">A replica holds at most {fit["max_batch"]:,} sequences of {length:,} tokens, or this batch at '
             f"{_value(fit['max_context'], 'token')}.</p>"

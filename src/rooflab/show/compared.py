@@ -139,8 +139,8 @@ def saved_page(records: Sequence[Mapping[str, Any]], path: str) -> Page:
     rows = []
     for record in records:
         digest = record["digest"]
-        figures = (value_text(digest.get("tpot"), "s"), value_text(digest.get("memory_used"), "byte"))
-        what = joined([str(digest.get("name", "")), str(digest.get("system", ""))])
+        figures = (_figure(digest.get("tpot"), "s"), _figure(digest.get("memory_used"), "byte"))
+        what = joined([_printable(digest.get("name", "")), _printable(digest.get("system", ""))])
         rows.append((Cell(record["name"], "strong"), what, *figures, record["time"][:10], record["version"]))
     columns = (
         Column("Saved"), Column("scenario", rank=1), Column("TPOT", right=True), Column("memory", right=True),
@@ -150,3 +150,14 @@ def saved_page(records: Sequence[Mapping[str, Any]], path: str) -> Page:
     if not rows:
         blocks = (Words(lines=("Nothing is saved yet: rooflab save NAME MODEL --on SYSTEM",)),)
     return Page(title="Saved scenarios", detail=path, blocks=blocks)
+
+
+def _printable(value: Any) -> str:
+    """Text from a file of another's, without what a terminal would obey."""
+    return "".join(each for each in str(value)[:60] if each.isprintable())
+
+
+def _figure(value: Any, unit: str) -> str:
+    return (
+        value_text(float(value), unit) if isinstance(value, (int, float)) and not isinstance(value, bool) else MISSING
+    )

@@ -12,6 +12,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -30,10 +31,12 @@ from rooflab import __version__
 from rooflab.api import answer, schema
 from rooflab.api.simulate import for_a_page
 from rooflab.api.stream import stream
+from rooflab.store import Store
 from rooflab.units import InputError
 from rooflab.web.built import index, page
 from rooflab.web.guard import refuse_files
 from rooflab.web.reference import Reference
+from rooflab.web.saved import HANDLERS
 
 LARGEST_ASK = 2_000_000
 """Bytes; a config.json is a few thousand."""
@@ -234,18 +237,27 @@ def same_origin(app: ASGIApp) -> ASGIApp:
     return guarded
 
 
-def create(*, anywhere: bool = False) -> Litestar:
-    """The application; `anywhere` takes names other than this machine's own."""
+def create(*, anywhere: bool = False, store: Store | None = None) -> Litestar:
+    """The application; `anywhere` takes names other than this machine's own. Without a store readers keep their own."""
     index("server")  # made before the first reader asks for it
     plugins = [Reference(), JsonRenderPlugin(path="/openapi.json")]
     app = Litestar(
-        route_handlers=[ask, asks, health, contract, home, create_static_files_router("/", directories=[page()])],
+        route_handlers=[
+            ask,
+            asks,
+            health,
+            contract,
+            home,
+            *HANDLERS,
+            create_static_files_router("/", directories=[page()]),
+        ],
         middleware=[same_origin],
         openapi_config=OpenAPIConfig(title="RoofLab", version=__version__, path="/api/schema", render_plugins=plugins),
         response_headers=_HEADERS,
         debug=False,
     )
     app.state.open = anywhere
+    app.state.store = store
     return app
 
 
@@ -263,13 +275,15 @@ def free_port(host: str, port: int) -> int:
         return int(found.getsockname()[1])
 
 
-def serve(host: str = "127.0.0.1", port: int = 0, open_browser: bool = True) -> None:
+def serve(host: str = "127.0.0.1", port: int = 0, open_browser: bool = True, store: str | Path | None = None) -> None:
     """Serve the page until interrupted, and open it in the browser.
 
+    The store is that of the command line; when others are let in it is shared only where it is named.
     Raises InputError where the page or the port cannot be had.
     """
     port = free_port(host, port)
-    app = create(anywhere=not _local(host))
+    kept = Store(store) if store or _local(host) else None
+    app = create(anywhere=not _local(host), store=kept)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{port}/"
     server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning", ws_max_size=LARGEST_ASK))
