@@ -157,7 +157,7 @@ COUNTS = {  # numbers without a unit: how many there are of something
     "snapshot": r"(scenario|question|digest)\..*",  # a digest is what is kept, not what is shown
     "board": r"policies\.\w+\.(iterations|slots|start|finish)",
     "simulate": r"devices|replicas|limits\..*|kv_tokens|run\.(\w+\.)?(count|requests|served|refused|unfinished|running)|"
-    r"run\.(preemptions|swaps|iterations|events)",
+    r"run\.(preemptions|swaps|iterations|events)|iterations\.(decode|prompt)(_sequences|_tokens)?",
 }
 
 
