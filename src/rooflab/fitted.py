@@ -43,8 +43,8 @@ _WHOLE = 1.0
 CYCLES = frozenset({"launch", "fill", "wave", "split", "step"})
 CLOCKED = frozenset({"gemm", "batched_gemm", "decode_attention", "latent_decode", "experts", "convolution", "update"})
 """Parameters that are cycles rather than seconds, and the families where that was seen from device to device."""
-FEW = 0.25
-"""Share of another kernel's rows below which a newer kernel is taken for a special case."""
+FEW = 400
+"""Rows below which a newer expert kernel is taken for a special case."""
 STAND_IN = (0.8, 1.3)
 """How much wider a band gets, down and up, where another format's parameters stand in."""
 
@@ -211,7 +211,7 @@ def _usual_experts(named: list[Fit], version: str) -> Fit:
     if asked:
         first = min(_oldest(fit) for fit in named)
         known = [fit for fit in named if _oldest(fit) <= max(asked, first)]
-    enough = [fit for fit in known if _seen(fit) >= FEW * max(_seen(other) for other in known)]
+    enough = [fit for fit in known if _seen(fit) >= FEW] or known
     latest = max(_newest(fit) for fit in enough)
     return max((fit for fit in enough if _newest(fit) == latest), key=_seen)
 

@@ -19,6 +19,8 @@ COLUMNS = 128.0
 FEW_WAVES = 4.0
 """Waves beyond which an incomplete last wave no longer shows."""
 SHARPNESS = 2.0
+LEAST_SUPPLY = 2048.0
+"""FLOP a clock and multiprocessor, as A100 has for 16 bits, up to which operands are supplied alike."""
 POPULARITY = 100.0
 """How many times more often the most popular expert is chosen than the least, in real text (assumed)."""
 _STEPS = [POPULARITY ** ((place + 0.5) / 8.0) for place in range(8)]
@@ -174,14 +176,17 @@ def seconds(
 
     Permutation runs over `routed` pairs: all that the rank's tokens have, whichever rank their experts are on.
 
+    Small tiles wait for operands, whose supply does not shrink with a multiprocessor's arithmetic.
+
     Counts: weights of the experts used, idle rows of their tiles, idle units of few waves, activations in and out.
     Source: docs/accuracy.md, routed experts.
     Holds: grouped products over sorted tokens.
     """
     wide, narrow = num.ceil(up / COLUMNS), num.ceil(hidden / COLUMNS)
+    supplied = num.minimum(machine.rate / (machine.units * machine.clock * LEAST_SUPPLY), 1.0)
     compute: Number = None
     for rows, tiles in zip(TILE_ROWS, load.tiles, strict=True):
-        rate = machine.rate * p.compute * rows / (rows + 64.0 * p.rows)
+        rate = machine.rate * p.compute * rows / (rows + 64.0 * p.rows * supplied)
         first, second = wide * tiles / machine.units, narrow * tiles / machine.units
         first = num.where(first <= FEW_WAVES, num.ceil(first), first)
         second = num.where(second <= FEW_WAVES, num.ceil(second), second)
