@@ -577,6 +577,18 @@ def test_every_operator_is_explained_by_formulas_that_evaluate_to_it(name: str, 
                 assert op[quantity] == 0.0, (op["name"], quantity)
 
 
+@pytest.mark.parametrize(
+    ("subject", "basis"),
+    [("kv", "exact"), ("weights", "exact"), ("memory", "assumed"), ("tpot", "fitted"), ("ttft", "fitted"), ("cost", "fitted")],
+)
+def test_a_total_says_its_basis(subject: str, basis: str):
+    """E-22, A-066: counts are exact, totals with a rule of thumb in them assumed, times what their operators are."""
+    ask = {"kind": "explain", "model": "llama-3.1-8b", "on": "h100-sxm", "op": subject}
+    assert api.answer(ask)["basis"] == basis
+    if basis == "fitted":
+        assert api.answer({**ask, "prices": "roofline"})["basis"] == "roofline"
+
+
 def test_what_does_not_fit_says_nothing_of_its_price():
     """F-02: no cost and no energy are given, so where they would come from is not said either."""
     ask = {"kind": "estimate", "model": "llama-3.1-70b", "on": "h100-sxm"}

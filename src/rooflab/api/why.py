@@ -92,9 +92,8 @@ def answer_explain(ask: ExplainAsk) -> ExplainReport:
         "tokens_per_second_per_user": _per_user,
         "bandwidth_share": _bandwidth_share,
     }
-    basis = "roofline"
     if ask.op in subjects:
-        lines = subjects[ask.op](ask, setting)
+        lines, basis = subjects[ask.op](ask, setting), _MEMORY.get(ask.op) or _priced_basis(ask, setting)
     else:
         item = _find(ask, setting, list(subjects))
         lines, basis = _operator(item, setting), item.basis
@@ -110,6 +109,16 @@ def answer_explain(ask: ExplainAsk) -> ExplainReport:
         basis=basis,
         refs=_refs(lines),
     )
+
+
+_MEMORY = {"kv": "exact", "weights": "exact", "workspace": "assumed", "memory": "assumed"}
+"""Bases of what is counted rather than priced; the memory as a whole holds assumed parts."""
+
+
+def _priced_basis(ask: ExplainAsk, setting: Setting) -> str:
+    """Basis of a total: that of the step behind it."""
+    found, _ = _estimate(ask, setting)
+    return basis_of(found.prefill if ask.op == "ttft" else found.decode or found.prefill)
 
 
 def _refs(lines: list[Line]) -> dict[str, str]:
