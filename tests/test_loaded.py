@@ -35,13 +35,16 @@ def test_figures_by_hand():
     # in step, prompts one by one: half of the ten: 10 + 5/100·20 = 11 ms; all eleven in one iteration: none: 10 ms
     assert loaded.time_per_token(0.010, 0.020, 11.0, 1.0, 100.0, 1.0) == pytest.approx(0.011)
     assert loaded.time_per_token(0.010, 0.020, 11.0, 11.0, 100.0, 1.0) == pytest.approx(0.010)
-    # in step: (11 + 1)/2 prompts of 20 ms, one step, 10 ms to arrive = 140 ms; all together: 11 prompts = 240 ms
-    assert loaded.synchronous_first_token(0.010, 11.0, 1.0, 0.020, 0.010) == pytest.approx(0.140)
+    # in step: (11 + 1)/2 iterations of a prompt, 20 ms, and a step, 10 ms, and 10 ms to arrive = 190 ms; all together: 240 ms
+    assert loaded.synchronous_first_token(0.010, 11.0, 1.0, 0.020, 0.010) == pytest.approx(0.190)
     assert loaded.synchronous_first_token(0.010, 11.0, 11.0, 0.020, 0.010) == pytest.approx(0.240)
     # 16 in flight, 8 fit: each waits one turn of 8 prompts and 100 steps: 0.16 + 1 s
     assert loaded.slot_wait(16.0, 8.0, 0.020, 0.010, 100.0) == pytest.approx(1.16)
     # prompts take 8·20/(8·20 + 100·10) = 13.8 % of the time: residual 0.138/(2·0.862)·20 ms·7/8 = 1.4 ms
     assert loaded.queue_wait(8.0, 0.020, 0.010, 100.0) == pytest.approx(0.0014, rel=1e-6)
+    # two iterations of 30 ms pass before one's own; with one other request in flight only one can
+    assert loaded.convoy_wait(2.0, 11.0, 0.030) == pytest.approx(0.060)
+    assert loaded.convoy_wait(2.0, 2.0, 0.030) == pytest.approx(0.030)
     # device 30 ms, host 1,000 × 40 µs: (30⁴ + 40⁴)^¼ = 42.836 ms, and 1 ms of fixed work
     assert loaded.eager_step(0.030, 1000.0, 40e-6, 1e-3) == pytest.approx(0.001 + (0.030**4 + 0.040**4) ** 0.25)
 

@@ -42,6 +42,9 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Share of requests whose prompts are worked together, as when all start at once: 0 staggered, 1 in step."""
     varied_synchrony: Number = 0.1
     """The same where lengths vary at random, which soon staggers requests."""
+    turns: Number = 0.0
+    """Iterations with prompts of others that a new prompt lets pass where all answers have one length: requests that began one
+    after the other then end and come back one after the other, each while the next one's prompt is worked. Varied lengths: 0."""
     max_batched_tokens: Number
     """Tokens of one iteration at most."""
     eager: Number = 0.0
@@ -75,6 +78,11 @@ def engine(name: str) -> Engine:
     if name not in known:
         raise InputError(f"engine: {shown(name)} is not one of {', '.join(known)}{nearest(name, known)}")
     return known[name]
+
+
+def of_varied_lengths(made: Engine) -> Engine:
+    """The engine where lengths vary at random: requests stagger, and nobody follows anyone."""
+    return msgspec.structs.replace(made, synchrony=made.varied_synchrony, turns=0.0)
 
 
 def eager_step(device: Number, operators: Number, eager: Number, step: Number) -> Number:
@@ -116,6 +124,16 @@ def queue_wait(batch: Number, prefill: Number, step: Number, output: Number) -> 
     )
 
 
+def convoy_wait(turns: Number, batch: Number, iteration: Number) -> Number:
+    """Seconds a new prompt waits behind those that came back just before it, where all answers have one length.
+
+    Counts: `turns` iterations with a prompt each, at most one for every other request.
+    Source: refs.toml `loaded_serving`; closed loops stepped through by the simulator show it whatever the answers' length.
+    Holds: staggered arrivals in a closed loop.
+    """
+    return num.minimum(turns * 1.0, num.maximum(batch - 1.0, 0.0)) * iteration
+
+
 def staggered_first_token(arrival: Number, step: Number, prompt_work: Number, request: Number, wait: Number) -> Number:
     """Seconds to the first token of a request that joins a running batch.
 
@@ -129,11 +147,12 @@ def staggered_first_token(arrival: Number, step: Number, prompt_work: Number, re
 def synchronous_first_token(arrival: Number, batch: Number, together: Number, prefill: Number, step: Number) -> Number:
     """Seconds to the first token when a whole batch of prompts starts together, `together` of them in one iteration.
 
-    Counts: iterations come one after another, so the mean request waits for (batch + together) / 2 prompts, and one step.
+    Counts: iterations come one after another, so the mean request waits for (batch + together) / 2 prompts, and for a step in
+    each of them.
     Source: refs.toml `loaded_serving`.
     Holds: synchronous arrivals.
     """
-    return arrival + (batch + together) / 2.0 * prefill + step
+    return arrival + (batch + together) / 2.0 * (prefill + step / together)
 
 
 def slot_wait(flight: Number, batch: Number, prefill: Number, step: Number, output: Number) -> Number:
@@ -225,8 +244,8 @@ def combine(pieces: Pieces, work: Workload, flight: Number, made: Engine, replic
     """Figures of a closed loop from its kernel seconds and an engine's constants."""
     batch, output, sync = pieces.batch, work.output, made.synchrony
     step, prefill = pieces.decode + made.step, pieces.marginal + made.request
-    wait = queue_wait(batch, prefill, step, output)
     own = pieces.own + made.step
+    wait = num.maximum(queue_wait(batch, prefill, step, output), convoy_wait(made.turns, batch, own))
     first = (1.0 - sync) * staggered_first_token(made.arrival, step, own, made.request, wait)
     together = num.maximum(num.minimum(batch, made.max_batched_tokens / (work.prompt - work.cached)), 1.0)
     first = first + sync * synchronous_first_token(made.arrival, batch, together, prefill, step)

@@ -28,7 +28,7 @@ def loop_fields(ask: EstimateAsk, setting: Setting, one: Estimate) -> tuple[dict
         )
     made = loaded.engine(ask.engine)
     if ask.varied:
-        made = msgspec.structs.replace(made, synchrony=made.varied_synchrony)
+        made = loaded.of_varied_lengths(made)
     if ask.max_batched_tokens is not None:
         made = msgspec.structs.replace(made, max_batched_tokens=ask.max_batched_tokens)
     if isinstance(setting.pricer, Fitted):

@@ -255,7 +255,7 @@ def engine_of(run: Run) -> loaded.Engine:
     if len(parts) == 2 and tuple(parts) <= SYNCHRONOUS_UNTIL.get(name, (-1, 0)):
         name = f"{name}-sync"
     made = loaded.engine(name)
-    return msgspec.structs.replace(made, synchrony=made.varied_synchrony) if run.varied else made
+    return loaded.of_varied_lengths(made) if run.varied else made
 
 
 def work_of(run: Run) -> Workload:
