@@ -29,6 +29,8 @@ export interface Along {
   onpart?: (part: Part) => void;
   /** Aborted, the report comes at once with what was done; or Stopped is thrown where nothing can be kept. */
   signal?: AbortSignal;
+  /** The report is large: it is not remembered. */
+  once?: boolean;
 }
 
 export interface Transport {
@@ -115,7 +117,7 @@ class Door {
     const transport = await this.start();
     if (along.signal?.aborted) throw new Stopped("stopped before it began");
     const report = (await transport.send(ask as Ask, along)) as Kinds[K]["report"];
-    if (!along.signal?.aborted) this.keep(key, Promise.resolve(report));
+    if (!along.signal?.aborted && !along.once) this.keep(key, Promise.resolve(report));
     return report;
   }
 

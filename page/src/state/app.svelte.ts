@@ -36,6 +36,8 @@ export class App {
   touched = $state(false);
   /** A value is being dragged. */
   moving = $state(false);
+  /** A view that takes files of its own; true when it took this one. */
+  taker = $state.raw<((file: File) => Promise<boolean>) | null>(null);
   private past = $state.raw<Scenario[]>([]);
   private future = $state.raw<Scenario[]>([]);
   private timer: ReturnType<typeof setTimeout> | undefined;
