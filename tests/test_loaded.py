@@ -14,7 +14,14 @@ from rooflab.units import InputError
 from rooflab.work import Layout, Precision
 
 PLAIN = loaded.Engine(
-    name="plain", launch_scale=1.0, step=1e-3, request=2e-3, arrival=1e-2, synchrony=0.0, max_batched_tokens=8192
+    name="plain",
+    launch_scale=1.0,
+    step=1e-3,
+    sequence=1e-6,
+    request=2e-3,
+    arrival=1e-2,
+    synchrony=0.0,
+    max_batched_tokens=8192,
 )
 
 
@@ -53,7 +60,9 @@ def test_one_request_alone_waits_for_nobody():
     """With one request in flight TPOT is the bare step and nothing queues."""
     found = loaded.closed_loop(scene(), WORK, 1.0, PLAIN)
     assert found.figures.tpot == pytest.approx(found.step)
-    assert found.figures.ttft == pytest.approx(PLAIN.arrival + found.step / 2 + found.pieces.own + PLAIN.step + PLAIN.request)
+    assert found.figures.ttft == pytest.approx(
+        PLAIN.arrival + found.step / 2 + found.pieces.own + PLAIN.step + PLAIN.sequence + PLAIN.request
+    )
 
 
 def test_more_in_flight_never_lowers_throughput_or_latency():
@@ -80,7 +89,7 @@ def test_littles_law():
     assert found.output_throughput / WORK.output * found.e2e == pytest.approx(64.0)
 
 
-@pytest.mark.parametrize("field", ["step", "request", "arrival"])
+@pytest.mark.parametrize("field", ["step", "sequence", "request", "arrival"])
 def test_host_work_never_speeds_up(field):
     slow = msgspec.structs.replace(PLAIN, **{field: 2.0 * getattr(PLAIN, field)})
     before, after = (loaded.closed_loop(scene(), WORK, 32.0, made).figures for made in (PLAIN, slow))
@@ -176,7 +185,9 @@ def test_bad_rows_are_refused_by_line(tmp_path):
     path = tmp_path / "runs.csv"
     head = "system,backend,model_path,isl,osl,concurrency,tp_size,ttft_ms,tpot_ms\n"
     good = "h100_sxm,vllm,Qwen/Qwen3-32B,1024,128,8,2,100,10\n"
-    path.write_text(head + good + good.replace(",10\n", ",-10\n") + good.replace(",8,", ",NaN,") + good.replace(",2,", ",x,"))
+    path.write_text(
+        head + good + good.replace(",10\n", ",-10\n") + good.replace(",8,", ",NaN,") + good.replace(",2,", ",x,")
+    )
     found, refused = endtoend.read(path)
     assert [run.line for run in found] == [2]
     assert [line for line, _ in refused] == [3, 4, 5]

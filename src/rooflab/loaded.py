@@ -34,6 +34,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Share of a kernel's stand-alone fixed cost left when kernels are launched back to back."""
     step: Number
     """Seconds of host work per iteration."""
+    sequence: Number = 0.0
+    """Seconds of host work per running sequence and iteration: its place in the batch, its sampling, its text."""
     request: Number
     """Seconds of host work per prompt."""
     arrival: Number
@@ -62,7 +64,7 @@ def engines() -> dict[str, Engine]:
     data = tomllib.loads(PATH.read_text(encoding="utf-8"))
     found: dict[str, Engine] = {}
     for name, row in data.items():
-        for field in ("step", "request", "arrival", "eager"):
+        for field in ("step", "sequence", "request", "arrival", "eager"):
             if field in row:
                 row[field] = parse(row[field], "s", f"engines.{name}.{field}")
         found[name] = msgspec.convert({"name": name, **row}, Engine)
@@ -243,8 +245,9 @@ def pieces_of(scene: Scene, work: Workload, flight: Number, batched: Number, *, 
 def combine(pieces: Pieces, work: Workload, flight: Number, made: Engine, replicas: Number, devices: Number) -> Loaded:
     """Figures of a closed loop from its kernel seconds and an engine's constants."""
     batch, output, sync = pieces.batch, work.output, made.synchrony
-    step, prefill = pieces.decode + made.step, pieces.marginal + made.request
-    own = pieces.own + made.step
+    host = made.step + made.sequence * batch
+    step, prefill = pieces.decode + host, pieces.marginal + made.request
+    own = pieces.own + host
     wait = num.maximum(queue_wait(batch, prefill, step, output), convoy_wait(made.turns, batch, own))
     first = (1.0 - sync) * staggered_first_token(made.arrival, step, own, made.request, wait)
     together = num.maximum(num.minimum(batch, made.max_batched_tokens / (work.prompt - work.cached)), 1.0)
