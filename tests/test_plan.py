@@ -129,6 +129,13 @@ def test_binding_axes():
     assert plan.capacity(LLAMA, DGX, users=1, context=128, tpot=1.0).binding == "capacity"
     assert plan.capacity(LLAMA, DGX, users=2000, context=32768, tpot=5.0).binding == "kv"
     assert plan.capacity(LLAMA, DGX, users=5000, context=1024, tpot=0.012, largest=8).binding == "throughput"
+    # several replicas that hold fewer people than their pace allows are there for the caches
+    cramped = plan.capacity(LLAMA, DGX, users=3000, context=4096, tpot=0.04, largest=4)
+    assert cramped.replicas > 1
+    assert cramped.binding == "kv"
+    assert cramped.batch_in_memory < cramped.batch_at_limit
+    room = cramped.devices_per_replica * DGX.device.memory - cramped.weights
+    assert cramped.batch_in_memory * cramped.kv_per_user <= room < (cramped.batch_in_memory + 1) * cramped.kv_per_user
 
 
 def test_tightest_limit_is_feasible():

@@ -77,9 +77,25 @@ def test_a_stop_leaves_what_came(mode):
     assert any("cancelled" in note for note in last["report"]["notes"])
 
 
+def test_parts_say_which_rows_meet_the_conditions(mode):
+    """A-042: the frontier is of those that do."""
+    parts, last = _all({**SWEEP, "rows": "feasible", "where": ["tpot < 10 ms"]})
+    rows = [
+        (tpot, meets)
+        for part in parts
+        for tpot, meets in zip(part["table"]["columns"]["tpot"], part["meets"], strict=True)
+    ]
+    assert {meets for _, meets in rows} == {True, False}
+    assert all(meets == (tpot < 0.010) for tpot, meets in rows)
+    table = last["report"]["table"]["columns"]
+    assert all(table["tpot"][at] < 0.010 for at in last["report"]["pareto"])
+
+
 def test_a_joint_search_tells_how_far_it_is(monkeypatch):
     """D-161, D-169: as in a browser, a set of rates at a time; the same report; stopped, there is none."""
+    joint._known.clear()
     whole = api.answer(CODESIGN)
+    joint._known.clear()
     for module in (grid, joint):
         monkeypatch.setattr(module, "numpy_or_none", lambda: None)
     parts, last = _all({**CODESIGN})
@@ -89,6 +105,12 @@ def test_a_joint_search_tells_how_far_it_is(monkeypatch):
         whole["machines"]["columns"]["latency"], rel=1e-12
     )
     assert [row["knob"] for row in last["report"]["doublings"]] == [row["knob"] for row in whole["doublings"]]
+    parts, other = _all({**CODESIGN, "cost_weights": {"memory": 3}})
+    assert parts == []  # other weights need no other search
+    costs = zip(*(each["report"]["machines"]["columns"]["cost"] for each in (last, other)), strict=True)
+    memory = last["report"]["machines"]["columns"]["memory ×"]
+    assert all(b == pytest.approx(a + 2 * times) for (a, b), times in zip(costs, memory, strict=True))
+    joint._known.clear()
     assert "stopped" in _all(CODESIGN, stopped=lambda: True)[1]["error"]
 
 
@@ -181,3 +203,14 @@ def test_the_socket_stops_a_long_answer():
     said = asyncio.run(talk())
     assert sum("part" in each for each in said) == 1
     assert any("cancelled" in note for note in said[-1]["report"]["notes"])
+
+
+def test_nothing_is_an_array_while_another_thread_imports_numpy(monkeypatch):
+    """A long question imports NumPy in its thread; short ones meanwhile see a module that is not whole yet."""
+    import sys
+    import types
+
+    from rooflab import num
+
+    monkeypatch.setitem(sys.modules, "numpy", types.ModuleType("numpy"))
+    assert num.is_array(1.0) is False

@@ -799,6 +799,7 @@ export interface PlanReport {
   replicas: number | null;
   total: number | null;
   batch_at_limit: number;
+  batch_in_memory: number;
   users_per_replica: number;
   step: number | null; // s
   step_alone: number; // s

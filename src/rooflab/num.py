@@ -16,7 +16,12 @@ _SCALARS = (float, int, bool)
 def is_array(x: Number) -> bool:
     """True for a NumPy array (of any shape, zero-dimensional included)."""
     numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(x, numpy.ndarray)
+    if numpy is None:
+        return False
+    try:
+        return isinstance(x, numpy.ndarray)
+    except AttributeError:  # another thread is still importing it, so nobody has an array yet
+        return False
 
 
 def _numpy() -> Any:

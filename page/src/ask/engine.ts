@@ -20,6 +20,8 @@ export interface Part {
   done: number;
   total: number;
   table?: Table | null;
+  /** Whether each row meets the question's conditions, where it has any. */
+  meets?: boolean[] | null;
 }
 
 /** For questions that may take long: how far the answer is, and a way to end it early. */

@@ -16,6 +16,7 @@ export const VIEWS: View[] = [
   { name: "step", title: "Step", component: Step },
   { name: "fit", title: "Fit", load: () => import("./Fit.svelte") },
   { name: "limits", title: "Limits", load: () => import("./Limits.svelte"), wide: true },
+  { name: "design", title: "Design", load: () => import("./Design.svelte"), wide: true },
   { name: "serve", title: "Serve", load: () => import("./Serve.svelte"), wide: true },
   { name: "evidence", title: "Evidence", load: () => import("./Evidence.svelte") },
 ];

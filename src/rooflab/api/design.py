@@ -282,7 +282,8 @@ def answer_plan(ask: PlanAsk) -> PlanReport:
         for axis in found.axes
     ]  # fmt: skip
     same = (
-        "binding", "devices_per_replica", "replicas", "total", "batch_at_limit", "users_per_replica", "step", "step_alone",
+        "binding", "devices_per_replica", "replicas", "total", "batch_at_limit", "batch_in_memory", "users_per_replica", "step",
+        "step_alone",
         "tightest", "weights", "kv_per_user", "kv_per_replica",
     )  # fmt: skip
     return PlanReport(

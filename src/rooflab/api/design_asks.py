@@ -230,6 +230,8 @@ class PlanReport(_Report, frozen=True, kw_only=True, tag="plan"):
     replicas: int | None
     total: int | None
     batch_at_limit: int
+    batch_in_memory: int
+    """Sequences whose caches fit beside the weights of a replica."""
     users_per_replica: int
     step: Seconds | None
     step_alone: Seconds

@@ -30,6 +30,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     done: int
     total: int
     table: Table | None = None
+    meets: list[bool] | None = None
+    """Whether each row meets the question's conditions, where it has any."""
 
 
 def stream(data: Mapping[str, Any], stopped: Callable[[], bool] = bool) -> Iterator[str]:
@@ -56,18 +58,23 @@ def stream(data: Mapping[str, Any], stopped: Callable[[], bool] = bool) -> Itera
         yield _JSON.encode({"error": "ask: is nested too deeply"}).decode()
 
 
-def _part(piece: Piece, rows: str, columns: list[str] | None) -> str:
+def _part(piece: Piece, ask: SweepAsk | ShardedAsk) -> str:
+    rows = ask.rows
     positions = None if rows == "all" else kept_rows(piece.frame, rows, [])
     if rows == "distinct":
         same = piece.frame.column("same_as")
         first = piece.done - len(piece.frame)
         positions = [i for i in range(len(piece.frame)) if same[i] == i + first]
-    part = Part(done=piece.done, total=piece.total, table=table_of(piece.frame, positions, columns))
+    where = ask.where if isinstance(ask, SweepAsk) else []
+    meeting = set(piece.frame.positions(*where)) if where else None
+    shown = range(len(piece.frame)) if positions is None else positions
+    meets = None if meeting is None else [at in meeting for at in shown]
+    part = Part(done=piece.done, total=piece.total, table=table_of(piece.frame, positions, ask.columns), meets=meets)
     return _JSON.encode({"part": part}).decode()
 
 
 def _rows(
-    pieces: Generator[Piece, bool | None, Any], rows: str, columns: list[str] | None, stopped: Callable[[], bool]
+    pieces: Generator[Piece, bool | None, Any], ask: SweepAsk | ShardedAsk, stopped: Callable[[], bool]
 ) -> Generator[str, None, Any]:
     """Every piece as a part; returns the frame of all."""
     stop: bool | None = None
@@ -76,8 +83,8 @@ def _rows(
             piece = pieces.send(stop)
         except StopIteration as end:
             return end.value
-        if rows != "pareto":
-            yield _part(piece, rows, columns)
+        if ask.rows != "pareto":
+            yield _part(piece, ask)
         else:
             yield _JSON.encode({"part": Part(done=piece.done, total=piece.total)}).decode()
         stop = bool(stopped())
@@ -86,13 +93,13 @@ def _rows(
 def _sweep(ask: SweepAsk, stopped: Callable[[], bool]) -> Generator[str, None, Any]:
     asked, notes = space_of(ask)
     pieces = space_pieces(asked, figures=figures_of(ask))
-    frame = yield from _rows(pieces, ask.rows, ask.columns, stopped)
+    frame = yield from _rows(pieces, ask, stopped)
     return sweep_report(ask, asked, frame, notes, named=True)
 
 
 def _sharded(ask: ShardedAsk, stopped: Callable[[], bool]) -> Generator[str, None, Any]:
     asked, notes = study_of(ask)
-    frame = yield from _rows(sharded_pieces(asked, ask.axes), ask.rows, ask.columns, stopped)
+    frame = yield from _rows(sharded_pieces(asked, ask.axes), ask, stopped)
     return sharded_report(ask, asked, frame, notes, named=True)
 
 

@@ -50,6 +50,8 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     binding: str | None
     batch_at_limit: int
     """Most sequences a replica's step serves within the limit, whatever its memory."""
+    batch_in_memory: int
+    """Most sequences whose caches fit beside the weights of a replica, whatever the limit."""
     users_per_replica: int
     """Users a replica really gets when they are spread evenly."""
     step: float | None
@@ -135,6 +137,10 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
     def axis_a(self) -> int:
         return max(1, math.ceil(self.weights / self.memory))
 
+    def room(self, devices: int) -> int:
+        """Sequences whose caches fit beside the weights."""
+        return max(0, int((devices * self.memory - self.weights) // self.kv)) if self.kv else self.users
+
     def axis_b(self, users: int) -> int:
         return max(1, math.ceil((self.weights + users * self.kv) / self.memory))
 
@@ -157,8 +163,7 @@ def _sized(question: _Question, devices: int) -> _Size | None:
     at_limit = question.at_limit(devices)
     if question.rates == "device":
         return _reference(question, at_limit)
-    room = int((devices * question.memory - question.weights) // question.kv) if question.kv else question.users
-    batch = min(question.users, at_limit, room)
+    batch = min(question.users, at_limit, question.room(devices))
     if batch < 1:
         return None
     replicas = math.ceil(question.users / batch)
@@ -210,8 +215,11 @@ def _capacity(question: _Question, best: _Size | None, most: int, system: System
         devices_per_replica=size,
         replicas=replicas,
         total=total,
-        binding=_binding(a, b, replicas),
+        binding=_binding(
+            a, b, replicas, question.rates == "replica" and best is not None and question.room(size) < best.at_limit
+        ),
         batch_at_limit=best.at_limit if best is not None else 0,
+        batch_in_memory=question.room(size),
         users_per_replica=users,
         step=step,
         step_alone=alone,
@@ -226,11 +234,14 @@ def _capacity(question: _Question, best: _Size | None, most: int, system: System
     )
 
 
-def _binding(a: int, b: int, replicas: int | None) -> str | None:
-    """What decides the size: throughput where there are several replicas, else the larger of the other two (D-301)."""
+def _binding(a: int, b: int, replicas: int | None, cramped: bool) -> str | None:
+    """What decides the size: throughput where there are several replicas, else the larger of the other two (D-301).
+
+    Several replicas whose memory holds fewer than their pace allows are there for the caches.
+    """
     if replicas is None:
         return None
-    if replicas > 1:
+    if replicas > 1 and not cramped:
         return "throughput"
     return "kv" if b > a else "capacity"
 

@@ -6,6 +6,7 @@ the innermost level out), and every machine is tried with every layout of the gr
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 from collections.abc import Generator, Mapping, Sequence
@@ -55,6 +56,22 @@ class Codesign(msgspec.Struct, frozen=True, kw_only=True):
     """The fastest machine, cheapest of those."""
     doublings: list[dict[str, Any]]
     """Per knob: baseline and doubled value, latency, speed-up; largest first."""
+
+
+_known: dict[str, Any] = {}
+"""Searches made last, so that other weights of the cost need no new one."""
+_MOST_KNOWN = 16
+
+
+def _remember(key: str, found: Any) -> None:
+    while len(_known) >= _MOST_KNOWN:
+        del _known[next(iter(_known))]
+    _known[key] = found
+
+
+def _digest(asked: Study, *more: Any) -> str:
+    """A key of everything a search depends on but the weights."""
+    return hashlib.sha256(msgspec.json.encode((asked, *more), order="deterministic", enc_hook=str)).hexdigest()
 
 
 def knobs_of(system: System) -> tuple[str, ...]:
@@ -155,18 +172,27 @@ def codesign_steps(
     if not all(math.isfinite(x) and x > 0 for x in values):
         raise InputError("multiples: every multiple must be a finite number above 0")
     layouts = _suggested(asked) if depth == "two_stage" and multiples is None else LAYOUT_AXES
-    sizes = _listed_sizes(asked, Grid(dict(layouts), vectorise=vectorise))
-    choices = yield from _choices(asked, dict.fromkeys(knobs, values), layouts, sizes, vectorise)
-    if choices is None:
-        return None
+    key = _digest(asked, values, layouts, vectorise)
+    sizes: Sizes | None = None
+    if key not in _known:
+        sizes = _listed_sizes(asked, Grid(dict(layouts), vectorise=vectorise))
+        found = yield from _choices(asked, dict.fromkeys(knobs, values), layouts, sizes, vectorise)
+        if found is None:
+            return None
+        _remember(key, found)
+    choices = _known[key]
     machines = _machines(asked, knobs, values, choices, weights)
     pareto = machines.pareto({"cost": "min", "latency": "min"})
     baseline = machines.best("latency", "cost")
-    doublings = (
-        []
-        if baseline is None
-        else _doublings(asked, machines.row(baseline), layouts, sizes if refit else None, vectorise)
-    )
+    doublings: list[dict[str, Any]] = []
+    if baseline is not None:
+        second = f"{key} {baseline} {refit}"
+        if second not in _known:
+            if sizes is None and refit:
+                sizes = _listed_sizes(asked, Grid(dict(layouts), vectorise=vectorise))
+            own = sizes if refit else None
+            _remember(second, _doublings(asked, machines.row(baseline), layouts, own, vectorise))
+        doublings = _known[second]
     return Codesign(machines=machines, pareto=pareto, baseline=baseline, doublings=doublings)
 
 
