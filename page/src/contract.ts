@@ -397,7 +397,7 @@ export interface SimulateAsk {
   timeline?: number;
   request?: number | null;
   requests_table?: boolean;
-  columns?: ("admitted" | "arrival" | "cached" | "e2e" | "finish" | "first" | "output" | "preempted" | "prompt" | "queue_time" | "replica" | "request" | "tpot" | "ttft" | "ttft_from_admission")[] | null;
+  columns?: ("admitted" | "arrival" | "cached" | "e2e" | "finish" | "first" | "output" | "preempted" | "prompt" | "queue_time" | "replica" | "request" | "swapped" | "tpot" | "ttft" | "ttft_from_admission")[] | null;
   steps_table?: boolean;
 }
 
@@ -1049,6 +1049,7 @@ export interface PathReport {
   e2e: number | null; // s
   queue_time: number | null; // s
   preempted: number;
+  swapped: number;
   cached: number;
   replica: number;
   refused: string | null;

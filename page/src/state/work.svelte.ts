@@ -45,6 +45,7 @@ export function worked<K extends keyof Kinds>(make: () => Job<K>[], after = 120)
   let jobs = $state.raw<Job<K>[]>([]);
   let share = $state(0);
   let busy = $state(false);
+  let due = $state(false);
   let stopped = $state(false);
   let took = $state(0);
   const answered = new Map<string, Result<K>>();
@@ -91,7 +92,9 @@ export function worked<K extends keyof Kinds>(make: () => Job<K>[], after = 120)
 
   $effect(() => {
     const wanted = make();
+    due = wanted.some((job) => !answered.has(keyOf(job.question)));
     const timer = setTimeout(() => {
+      due = false;
       const keys = new Set(wanted.map((job) => keyOf(job.question)));
       for (const [key, result] of answered) if (!keys.has(key) || result.partial) answered.delete(key);
       jobs = wanted;
@@ -124,7 +127,7 @@ export function worked<K extends keyof Kinds>(make: () => Job<K>[], after = 120)
       return share;
     },
     get busy() {
-      return busy;
+      return busy || due;
     },
     get stopped() {
       return stopped;

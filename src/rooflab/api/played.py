@@ -91,7 +91,7 @@ def path(run: Run, request: int) -> PathReport:
     if request >= len(run):
         raise InputError(f"request: there is no number {request:,}; the run has 0 to {len(run) - 1:,}")
     columns: dict[str, list[Any]] = run.columns()
-    own = {name: columns[name][request] for name in columns}
+    own = {name: values[request] for name, values in columns.items() if name in PathReport.__struct_fields__}
     replica, admitted, first, finish = (
         run.replica[request], run.admitted[request], run.first[request], run.finish[request]
     )  # fmt: skip

@@ -18,7 +18,7 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 At = Literal["mean", "p50", "p90", "p95", "p99"]
 PolicyName = Literal["chunked", "prefill_first", "static", "shortest_first", "priority"]
 Column = Literal["request", "arrival", "admitted", "first", "finish", "prompt", "output", "ttft", "ttft_from_admission", "tpot",
-                 "e2e", "queue_time", "preempted", "cached", "replica"]  # fmt: skip
+                 "e2e", "queue_time", "preempted", "swapped", "cached", "replica"]  # fmt: skip
 
 
 class SimulateAsk(_Placed, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="simulate"):
@@ -215,7 +215,9 @@ class PathReport(msgspec.Struct, frozen=True, kw_only=True):
     e2e: Seconds | None
     queue_time: Seconds | None
     preempted: int
-    """Times it was pushed out and computed again."""
+    """Times it was pushed out."""
+    swapped: int
+    """How often of those its cache was kept by the host instead of computed again."""
     cached: int
     replica: int
     refused: str | None
