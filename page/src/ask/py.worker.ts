@@ -22,7 +22,7 @@ class Along:
         self.tell, self.pause, self.told, self.stopped = tell, pause, time.monotonic(), False
 
     def progress(self, done, total):
-        if time.monotonic() - self.told < 0.05:
+        if time.monotonic() - self.told < 0.03:
             return
         self.tell(done, total)
         if can_run_sync():

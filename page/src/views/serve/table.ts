@@ -12,6 +12,8 @@ export interface Requests {
   first: Float64Array;
   finish: Float64Array;
   ttft: Float64Array;
+  /** Natural logarithm of ttft. */
+  log: Float64Array;
   /** Greatest finish up to each place in `order`. */
   reach: Float64Array;
   begin: number;
@@ -39,7 +41,8 @@ export function requestsOf(report: SimulateReport | null): Requests | null {
   let end = 0;
   for (const at of finish) if (at > end) end = at;
   const begin = order.length ? arrival[order[0]!]! : 0;
-  return { order, arrival, admitted: column(report, "admitted"), first: column(report, "first"), finish, ttft: column(report, "ttft"), reach, begin, end: Math.max(end, begin + 1e-9) };
+  const ttft = column(report, "ttft");
+  return { order, arrival, admitted: column(report, "admitted"), first: column(report, "first"), finish, ttft, log: ttft.map(Math.log), reach, begin, end: Math.max(end, begin + 1e-9) };
 }
 
 /** First place whose value is above a limit, in values that never fall. */
