@@ -56,6 +56,11 @@ PRIORS: dict[str, Priors] = {
     "custom_all_reduce": exchange.CUSTOM_PRIORS,
     "custom_all_reduce_eager": {**exchange.CUSTOM_PRIORS, "short": (40.0e-6, 0.5), "long": (45.0e-6, 0.6)},
 }
+CHOICES: dict[str, dict[str, tuple[float, ...]]] = {
+    "prefill_attention": attention.PREFILL_CHOICES,
+    "latent_prefill": attention.LATENT_CHOICES,
+}
+"""Ways a kernel may be built, of which a fit takes the one that explains its rows best."""
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 CUSTOM = ("custom_all_reduce", "custom_all_reduce_eager")
 """An engine's own all-reduce, launched inside a graph or one by one."""
@@ -63,7 +68,7 @@ QUANTISED = ("fp8", "fp8_block", "nvfp4")
 """Formats whose activations a matrix product quantises first."""
 SHARES = frozenset({"compute", "memory", "quantise", "permute", "short_link", "long_link"})
 """Parameters that are shares of a peak: never above one."""
-SECONDS = frozenset({"launch", "fill", "split", "wave", "step", "short", "hop", "long"})
+SECONDS = frozenset({"launch", "fill", "split", "wave", "wide", "step", "short", "hop", "long"})
 """Parameters that are times."""
 
 
@@ -71,7 +76,14 @@ def priors(family_name: str, dtype: str) -> Priors:
     """What is believed of a family's parameters before a fit: (value, spread of its logarithm)."""
     if family_name == "gemm" and dtype in QUANTISED:
         return gemm.QUANTISED_PRIORS
-    return PRIORS[family_name]
+    return _EIGHT_BIT.get(family_name, PRIORS[family_name]) if dtype.endswith("fp8") else PRIORS[family_name]
+
+
+_EIGHT_BIT: dict[str, Priors] = {
+    "prefill_attention": attention.EIGHT_BIT_PREFILL_PRIORS,
+    "latent_prefill": attention.EIGHT_BIT_PREFILL_PRIORS,
+    "latent_decode": latent.EIGHT_BIT_PRIORS,
+}
 
 
 def family(op: Op) -> str:
@@ -135,6 +147,29 @@ def _prefill(op: Op, machine: Machine, p: attention.PrefillParameters) -> Parts:
     )
 
 
+def _latent_prefill(op: Op, machine: Machine, p: attention.PrefillParameters) -> Parts:
+    """Keys and values expanded for every head, or, where heads share a tile, all of them over the latents themselves."""
+    if p.tiles != attention.SHARED:
+        return _prefill(op, machine, p)
+    s = op.shape
+    value = s["latent_dim"]
+    row = value + s["head_dim"] - s["value_dim"]
+    return attention.prefill_seconds(
+        s["sequences"],
+        s["heads"],
+        1.0,
+        row,
+        value,
+        s["new"],
+        s["cached"],
+        s["window"],
+        _size(op),
+        machine,
+        p,
+        latent.ROWS,
+    )
+
+
 def _latent(op: Op, machine: Machine, p: latent.Parameters) -> Parts:
     s = op.shape
     return latent.seconds(
@@ -190,7 +225,7 @@ _FORMULAS: dict[str, Any] = {
     "decode_attention": _decode,
     "prefill_attention": _prefill,
     "latent_decode": _latent,
-    "latent_prefill": _prefill,
+    "latent_prefill": _latent_prefill,
     "experts": _experts,
     "convolution": _convolution,
     "scan": _scan,
@@ -224,5 +259,5 @@ def exchange_seconds(name: str, message: Number, peers: Number, link: Number, p:
     """Seconds of a collective of `message` bytes among ranks of one link domain."""
     if name in CUSTOM:
         return exchange.custom_seconds(message, peers, link, p)
-    share = (peers - 1.0) / peers
-    return exchange.library_seconds((2.0 * share if name == "all_reduce" else share) * message, peers, link, p)
+    sent = 2.0 * (peers - 1.0) if name == "all_reduce" else peers - 1.0
+    return exchange.library_seconds((sent + exchange.OWN_SHARE) / peers * message, peers, link, p)

@@ -31,6 +31,10 @@ DIAGONAL = 0.75
 PREFILL_SHARPNESS = 2.0
 NEW_ENTRY = 2.0
 """Bytes per element at which new keys and values are also read before they are filed in the cache's format."""
+RECAST = 3.0
+"""Bytes moved to turn one element of 16 bits into one of eight, or back."""
+ON_CHIP = 65536.0
+"""Bytes of output a block holds, in the cache's format: wider values take another pass, which repeats the scores."""
 
 
 class DecodeParameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +49,8 @@ class DecodeParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds per doubling of the parts a cache is split into."""
     growth: Number = 0.0
     """Power of the head's width by which a wave takes longer, from 128 wide keys and values on."""
+    wide: Number = 0.0
+    """Seconds more where a KV head serves more query heads than one row block holds."""
 
 
 DECODE_PRIORS: dict[str, tuple[float, float]] = {
@@ -87,7 +93,14 @@ def decode_seconds(
     memory, _ = soft_maximum(num.maximum(stream, part), num.minimum(stream, part), DECODE_SHARPNESS)
     compute, memory = soft_maximum(compute, memory, DECODE_SHARPNESS)
     wave = p.wave * (width / STANDARD_WIDTH) ** p.growth
-    return compute, memory, p.launch + wave * blocks / machine.units + p.split * num.log2(splits)
+    fixed = p.launch + wave * blocks / machine.units + p.split * num.log2(splits)
+    if p.wide:
+        fixed = fixed + num.where(heads > kv_heads * ROWS, p.wide, 0.0)
+    return compute, memory, fixed
+
+
+SHARED, APART, WHOLE = 0.0, 1.0, 2.0
+"""The query heads of a KV head share a tile; each has tiles of its own; and none is skipped for what a window hides."""
 
 
 class PrefillParameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +116,10 @@ class PrefillParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds per wave of thread blocks."""
     tail: Number = 0.0
     """Share of the longest block's time by which the last wave outlasts the mean: causal blocks are of unequal length."""
+    recast: Number = 0.0
+    """Passes over the new tokens to turn them into the cache's format first."""
+    tiles: float = SHARED
+    """How the work is cut: SHARED, APART or WHOLE; chosen, not fitted."""
 
 
 PREFILL_PRIORS: dict[str, tuple[float, float]] = {
@@ -113,6 +130,10 @@ PREFILL_PRIORS: dict[str, tuple[float, float]] = {
     "wave": (2.5e-6, 0.6),
     "tail": (0.3, 0.7),
 }
+PREFILL_CHOICES: dict[str, tuple[float, ...]] = {"tiles": (SHARED, APART, WHOLE)}
+LATENT_CHOICES: dict[str, tuple[float, ...]] = {"tiles": (SHARED, APART)}
+EIGHT_BIT_PREFILL_PRIORS: dict[str, tuple[float, float]] = {**PREFILL_PRIORS, "recast": (0.5, 1.5)}
+"""Where the cache holds eight bits."""
 
 
 def prefill_seconds(
@@ -127,25 +148,28 @@ def prefill_seconds(
     cache: float,
     machine: Machine,
     p: PrefillParameters,
+    rows: float = TILE,
 ) -> Parts:
     """Time of causal attention of `new` tokens a sequence after `cached` ones; `window` 0 sees everything.
 
-    Counts: query rows packed by KV head into tiles, the diagonal tile, softmax as extra columns, the longest block,
-    a ragged last wave, waves.
+    Counts: query rows in tiles, by KV head or by query head, the diagonal tile, keys that a tile's first and last row do
+    not share, softmax as extra columns, the longest block, a ragged last wave, waves, a change of format.
     Source: docs/accuracy.md, prefill attention.
     Holds: fused kernels; a cached prefix was not measured and enters through geometry alone.
     """
-    group = heads / kv_heads
-    packed = num.ceil(new * group / TILE)
-    mean = (new + 1.0) / 2.0 + cached
+    group, lanes = (heads / kv_heads, kv_heads) if p.tiles == SHARED else (1.0, heads)
+    tiles = num.ceil(new * group / rows)
     reach = new + cached
-    if window:
-        mean, reach = num.minimum(mean, window), num.minimum(reach, window)
-    seen = mean + DIAGONAL * num.minimum(new + cached, BLOCK)
-    width = head_dim + value_dim + 2.0 * p.softmax
-    blocks = sequences * kv_heads * packed
-    work = 2.0 * sequences * kv_heads * packed * TILE * seen * width / (machine.rate * p.compute)
-    longest = 2.0 * TILE * (reach + DIAGONAL * BLOCK) * width * machine.units / (machine.rate * p.compute)
+    seen = (new + 1.0) / 2.0 + cached + DIAGONAL * num.minimum(reach, BLOCK)
+    reach = reach + DIAGONAL * BLOCK
+    if window and p.tiles != WHOLE:
+        inside = window + num.minimum(rows / group, new) + DIAGONAL * BLOCK
+        seen, reach = num.minimum(seen, inside), num.minimum(reach, inside)
+    passes = num.ceil(rows * value_dim * cache / ON_CHIP)
+    width = passes * (head_dim + p.softmax) + value_dim + p.softmax
+    blocks = sequences * lanes * tiles
+    work = 2.0 * blocks * rows * seen * width / (machine.rate * p.compute)
+    longest = 2.0 * rows * reach * width * machine.units / (machine.rate * p.compute)
     ragged = p.tail * longest * num.minimum(blocks / machine.units, 1.0)
     compute = num.maximum(longest, work + ragged)
     columns = head_dim + value_dim
@@ -153,4 +177,8 @@ def prefill_seconds(
     moved = sequences * columns * (new * heads * 2.0 + entries * kv_heads)
     memory = moved / (machine.bandwidth * p.memory)
     compute, memory = soft_maximum(compute, memory, PREFILL_SHARPNESS)
-    return compute, memory, p.launch + p.wave * blocks / machine.units
+    fixed = p.launch + p.wave * blocks / machine.units
+    if p.recast:
+        elements = sequences * new * (head_dim * heads + columns * kv_heads)
+        fixed = fixed + p.recast * RECAST * elements / machine.bandwidth
+    return compute, memory, fixed

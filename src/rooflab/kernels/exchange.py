@@ -11,6 +11,8 @@ from rooflab import num
 Number = Any
 
 MOST_SHARPNESS = 12.0
+OWN_SHARE = 0.4
+"""A rank's own part of a long message is copied too, at this share of what sending it would cost."""
 MESSAGE = 1.0
 """Bytes below which a message counts as this long, so that no ratio divides by zero."""
 
@@ -62,9 +64,9 @@ def soft_minimum(a: Number, b: Number, sharpness: Number) -> Number:
 
 
 def library_seconds(traffic: Number, peers: Number, link: Number, p: Parameters) -> Number:
-    """Time of a general library's collective that sends `traffic` bytes per rank.
+    """Time of a general library's collective that moves `traffic` bytes per rank.
 
-    Counts: latency per rank and the bytes each rank sends, under the better protocol.
+    Counts: latency per rank and the bytes each rank moves, under the better protocol.
     Source: docs/accuracy.md, collectives.
     Holds: ranks on one switch or full mesh.
     """
@@ -77,11 +79,12 @@ def library_seconds(traffic: Number, peers: Number, link: Number, p: Parameters)
 def custom_seconds(message: Number, peers: Number, link: Number, p: Parameters) -> Number:
     """Time of an engine's own all-reduce of `message` bytes: everything to everyone at once, or in two shots.
 
-    Counts: latency per rank, (p−1) payloads in one shot, 2(p−1)/p in two.
+    Counts: latency per rank, (p−1) payloads in one shot, 2(p−1)/p in two, and a rank's own part.
     Source: docs/accuracy.md, collectives.
     Holds: ranks on one switch or full mesh, messages that fit the engine's buffers.
     """
     hops = p.hop * (peers - 1.0)
     short = p.short + hops + (peers - 1.0) * message / (link * p.short_link)
-    long = p.long + hops + 2.0 * (peers - 1.0) / num.maximum(peers, 1.0) * message / (link * p.long_link)
+    shares = (2.0 * (peers - 1.0) + OWN_SHARE) / num.maximum(peers, 1.0)
+    long = p.long + hops + shares * message / (link * p.long_link)
     return soft_minimum(short, long, num.minimum(p.sharpness, MOST_SHARPNESS))

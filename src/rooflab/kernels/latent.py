@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rooflab import num
-from rooflab.kernels.attention import BLOCK, LEAST_SPLIT
+from rooflab.kernels.attention import BLOCK, LEAST_SPLIT, RECAST
 from rooflab.kernels.machine import Machine, Parts, soft_maximum
 
 Number = Any
@@ -26,6 +26,8 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     split: Number
     sharpness: float
     """How well arithmetic and traffic overlap: exponent of their p-norm."""
+    recast: Number = 0.0
+    """Passes over the cache to turn its eight bits into the sixteen a kernel works on."""
 
 
 PRIORS: dict[str, tuple[float, float]] = {
@@ -36,6 +38,8 @@ PRIORS: dict[str, tuple[float, float]] = {
     "split": (1.0e-6, 0.7),
     "sharpness": (5.0, 0.5),
 }
+EIGHT_BIT_PRIORS: dict[str, tuple[float, float]] = {**PRIORS, "recast": (0.1, 2.0)}
+"""Where the cache holds eight bits."""
 
 
 def seconds(
@@ -50,7 +54,8 @@ def seconds(
 ) -> Parts:
     """Time of one new query per sequence over `context` latents of `head_dim` elements, of which `value_dim` are summed.
 
-    Counts: the latent once for all heads, heads padded to the row block, waves, merging of splits.
+    Counts: the latent once for all heads, heads padded to the row block, waves, merging of splits,
+    a change of the cache's format.
     Source: docs/accuracy.md, latent attention.
     Holds: absorbed up-projections.
     """
@@ -66,4 +71,7 @@ def seconds(
     compute = flop * machine.units / (machine.rate * p.compute)
     memory, _ = soft_maximum(num.maximum(stream, part), num.minimum(stream, part), p.sharpness)
     compute, memory = soft_maximum(compute, memory, p.sharpness)
-    return compute, memory, p.launch + p.wave * blocks / machine.units + p.split * num.log2(splits)
+    fixed = p.launch + p.wave * blocks / machine.units + p.split * num.log2(splits)
+    if p.recast:
+        fixed = fixed + p.recast * RECAST * sequences * context * head_dim / machine.bandwidth
+    return compute, memory, fixed

@@ -6,6 +6,8 @@ the rows of the shapes that are not held out. Bands are the 10th and 90th percen
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,8 @@ PENALTY = 0.02
 ROUNDS = 500
 """Evaluations of each of three starts."""
 LEAST_ROWS = 24
+NOTHING = 0.01
+"""Share of a kernel's fixed cost below which a further one is left out."""
 CURRENT = 400
 """Rows the newest version of an engine must have to stand for it alone."""
 FASTEST = 0.25
@@ -139,28 +143,61 @@ def fit_parameters(training: Sequence[Batch], system: System, dtype: str) -> Any
     names = list(priors)
     centre = numpy.array([priors[name][0] for name in names])
     spread = numpy.array([priors[name][1] for name in names])
-    share = max(1, SAMPLE // max(len(training), 1))
-    parts = [sample(batch, share if len(training) > 1 else SAMPLE) for batch in training]
+    share = min(SAMPLE / sum(len(batch.seconds) for batch in training), 1.0)  # int
+    parts = [sample(batch, math.ceil(share * len(batch.seconds))) for batch in training]
 
-    def record(x: Array) -> Any:
+    def record(x: Array, chosen: dict[str, float]) -> Any:
         values = centre * numpy.exp(x)
         kept = {n: min(float(v), 1.0) if n in kernels.SHARES else float(v) for n, v in zip(names, values, strict=True)}
-        return kernels.PARAMETERS[family](**kept)
+        return kernels.PARAMETERS[family](**kept, **chosen)
 
-    def loss(x: Array) -> float:
-        p = record(x)
-        errors = [numpy.abs(numpy.log(predict(part, system, p, dtype) / part.seconds)) for part in parts]
-        return float(numpy.mean(numpy.concatenate(errors)) + PENALTY * numpy.mean((x / spread) ** 2))
+    def search(chosen: dict[str, float]) -> tuple[float, Any]:
+        def loss(x: Array) -> float:
+            return misfit(parts, system, record(x, chosen), dtype) + PENALTY * float(numpy.mean((x / spread) ** 2))
 
-    best = numpy.zeros(len(names))
-    value = loss(best)
-    for step in (0.3, -0.25, 0.15):
-        simplex = numpy.vstack([best, best + numpy.eye(len(names)) * step])
-        options = {"maxfev": ROUNDS, "xatol": 1e-3, "fatol": 1e-6, "adaptive": True, "initial_simplex": simplex}
-        found = minimize(loss, best, method="Nelder-Mead", options=options)
-        if found.fun < value:
-            best, value = found.x, float(found.fun)
-    return record(best)
+        best = numpy.zeros(len(names))
+        value = loss(best)
+        for step in (0.3, -0.25, 0.15):
+            simplex = numpy.vstack([best, best + numpy.eye(len(names)) * step])
+            options = {"maxfev": ROUNDS, "xatol": 1e-3, "fatol": 1e-6, "adaptive": True, "initial_simplex": simplex}
+            found = minimize(loss, best, method="Nelder-Mead", options=options)
+            if found.fun < value:
+                best, value = found.x, float(found.fun)
+        return value, record(best, chosen)
+
+    ways = kernels.CHOICES.get(family, {})
+    tried = [search(dict(zip(ways, each, strict=True))) for each in itertools.product(*ways.values())]
+    return min(tried, key=lambda each: each[0])[1]
+
+
+def misfit(parts: Sequence[Batch], system: System, parameters: Any, dtype: str) -> float:
+    """Mean |log(predicted / measured)|."""
+    import numpy
+
+    return float(
+        numpy.mean(
+            numpy.concatenate(
+                [numpy.abs(numpy.log(predict(part, system, parameters, dtype) / part.seconds)) for part in parts]
+            )
+        )
+    )
+
+
+def with_wide_groups(parameters: Any, wide: Sequence[Batch], system: System, dtype: str) -> Any:
+    """Decode attention's parameters with the further seconds of groups that fill more than one row block."""
+    from scipy.optimize import minimize_scalar
+
+    parts = [sample(part, SAMPLE) for batch in wide if len((part := take(batch, ~batch.held)).seconds)]
+    if sum(len(part.seconds) for part in parts) < LEAST_ROWS:  # int
+        return parameters
+
+    def tried(share: float) -> Any:
+        return msgspec.structs.replace(parameters, wide=float(share) * parameters.launch)
+
+    found = minimize_scalar(
+        lambda share: misfit(parts, system, tried(share), dtype), bounds=(0.0, 1.0), method="bounded"
+    )
+    return tried(found.x)
 
 
 def errors(predicted: Array, measured: Array) -> Array:
@@ -170,8 +207,19 @@ def errors(predicted: Array, measured: Array) -> Array:
     return numpy.abs(predicted / measured - 1.0)
 
 
-def calibrate_group(batches: Sequence[Batch], system: System, kernel: str = "") -> Measured:
-    """One fit: parameters and band from the rows not held out, errors and coverage from those that are."""
+def calibrate_group(
+    batches: Sequence[Batch],
+    system: System,
+    kernel: str = "",
+    *,
+    wide: Sequence[Batch] = (),
+    spread: Sequence[Batch] = (),
+) -> Measured:
+    """One fit: parameters and band from the rows not held out, errors and coverage from those that are.
+
+    `wide` are rows of wide groups of query heads, `spread` those whose scatter the band covers where they are more than
+    the rows fitted: every kernel an engine ran, where a price does not name one.
+    """
     import numpy
 
     first = batches[0]
@@ -179,13 +227,16 @@ def calibrate_group(batches: Sequence[Batch], system: System, kernel: str = "") 
     held = [take(b, b.held) for b in batches if b.held.any()]
     family, dtype = base_family(first.family), first.dtype
     parameters = fit_parameters(training, system, dtype)
+    if wide:
+        parameters = with_wide_groups(parameters, wide, system, dtype)
 
     def ratios(parts: Sequence[Batch]) -> Array:
         return numpy.concatenate([predict(p, system, parameters, dtype) / p.seconds for p in parts])
 
     inside = ratios(training)
     outside = ratios(held) if held else inside
-    low, high = (float(q) for q in numpy.quantile(1.0 / inside, (0.1, 0.9)))
+    around = ratios([take(b, ~b.held) for b in spread if (~b.held).any()]) if spread else inside
+    low, high = (float(q) for q in numpy.quantile(1.0 / around, (0.1, 0.9)))
     covered = float(numpy.mean((1.0 / outside >= low) & (1.0 / outside <= high)))
     fit = Fit(
         family=family,
@@ -208,7 +259,7 @@ def calibrate_group(batches: Sequence[Batch], system: System, kernel: str = "") 
 def system_of(name: str) -> System | None:
     """The catalog's machine a table's system name means, None where there is none."""
     try:
-        return catalog.system(name.replace("_", "-"))
+        return tables.machine(name)
     except InputError:
         return None
 
@@ -233,11 +284,20 @@ def versions(batches: Sequence[Batch]) -> list[str]:
     return sorted(found, key=operators.in_order)
 
 
+def _kind(batch: Batch) -> tuple[str, str, str]:
+    return batch.family, batch.dtype, batch.backend
+
+
+def of_kind(batches: Sequence[Batch], kind: tuple[str, str, str], kernel: str = "") -> list[Batch]:
+    """Batches of a family, format and engine, by one kernel or by all."""
+    return [batch for batch in batches if _kind(batch) == kind and kernel in ("", batch.kernel)]
+
+
 def groups_of(batches: Sequence[Batch]) -> dict[tuple[str, str, str, str], list[Batch]]:
     """Batches that share parameters: family, format, engine and kernel; kernel "" is what the newest version runs."""
     engines: dict[tuple[str, str, str], list[Batch]] = {}
     for batch in batches:
-        engines.setdefault((batch.family, batch.dtype, batch.backend), []).append(batch)
+        engines.setdefault(_kind(batch), []).append(batch)
     found: dict[tuple[str, str, str, str], list[Batch]] = {}
     for key, group in engines.items():
         kernels_run = dict.fromkeys(batch.kernel for batch in group)
@@ -264,17 +324,21 @@ def run(path: str | Path, device: str, families: Sequence[str] | None = None, st
         raise InputError(f"family: {shown(unknown[0])} is not one of {', '.join(kernels.PARAMETERS)}")
     batches, refused, skipped = gather(path, target.name, system, strict)
     fits: list[Fit] = []
-    for (family, dtype, backend, kernel), group in groups_of(batches).items():
+    found = groups_of(batches)
+    for (family, dtype, backend, kernel), group in found.items():
         rows = sum(len(batch.seconds) for batch in group)  # int
         if families and base_family(family) not in families:
             continue
         if family not in kernels.PARAMETERS:
-            skipped[f"{family}: predicted by {base_family(family)}, not fitted"] = rows
+            if (base_family(family), dtype, backend, "") not in found:
+                skipped[f"{family}: nothing of {base_family(family)} to add it to"] = rows
             continue
         if rows < LEAST_ROWS:
             skipped[f"{family} {dtype} {backend} {kernel}: too few rows to fit".replace("  ", " ")] = rows
             continue
-        fits.append(calibrate_group(group, system, kernel).fit)
+        wide = of_kind(batches, (f"{family}_wide", dtype, backend), kernel)
+        spread = () if kernel else of_kind(batches, (family, dtype, backend))
+        fits.append(calibrate_group(group, system, kernel, wide=wide, spread=spread).fit)
     if not fits:
         raise InputError(f"data: no rows of {target.name} to fit{_why(refused, skipped)}")
     return {

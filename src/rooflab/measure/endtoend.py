@@ -18,9 +18,9 @@ from rooflab import catalog, hf, loaded
 from rooflab.estimate import Scene, Workload, estimate
 from rooflab.fits import feasible, layout_rules
 from rooflab.fitted import STOCK, Fitted
+from rooflab.measure import tables
 from rooflab.model import Model
 from rooflab.profiles import profile
-from rooflab.system import System
 from rooflab.units import InputError, shown
 from rooflab.work import FORMATS, Layout, Precision
 
@@ -195,19 +195,6 @@ def model_of(name: str, configs: str | Path | None = None) -> Model:
     raise InputError(f"model {shown(name)} is not in the catalog or among the configs given")
 
 
-def machine(name: str, devices: int = 1) -> System:
-    """A system of that many devices by a name as tables write it: "h100_sxm", "RTX4090", "H200".
-
-    Raises InputError when no device is called so.
-    """
-    plain = "".join(c for c in name.lower() if c.isalnum())
-    aliases = catalog.alias_table()["devices"]
-    spelled = {"".join(c for c in each.lower() if c.isalnum()): each for each in (*aliases, *catalog.device_names())}
-    found = spelled.get(plain) or spelled.get(plain.removeprefix("nvidia").removeprefix("amd"))
-    system = catalog.system(found or name)
-    return system if devices <= system.devices else catalog.system(f"{devices}x {found or name}")
-
-
 def precision_of(run: Run, model: Model) -> Precision:
     """Formats of a run: the checkpoint's own, else those the row states."""
     plain = "bf16" if model.dtype == "fp32" else model.dtype
@@ -223,7 +210,7 @@ def scene_of(run: Run, model: Model, launch_scale: float) -> Scene:
     Raises InputError where device, layout or engine is not one there is.
     """
     layout, used = Layout(tp=run.tp, pp=run.pp, ep=run.ep, attention_dp=run.attention_dp), profile("operator")
-    system = machine(run.system, int(layout.devices()))
+    system = tables.machine(run.system, int(layout.devices()))
     holds, reasons = feasible(layout_rules(model, layout, system, used))
     if not holds:
         raise InputError(f"layout: {'; '.join(reasons)}")

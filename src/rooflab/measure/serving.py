@@ -15,7 +15,7 @@ from rooflab import loaded
 from rooflab.estimate import Scene
 from rooflab.fits import feasible, layout_rules
 from rooflab.fitted import Fitted
-from rooflab.measure import endtoend
+from rooflab.measure import endtoend, tables
 from rooflab.measure.endtoend import number
 from rooflab.profiles import profile
 from rooflab.sim.compare import replay, vllm_limits
@@ -51,7 +51,7 @@ def _scene(row: dict[str, str], configs: str | Path | None, made: loaded.Engine)
     """The scene of a run, priced on measured kernels."""
     model = endtoend.model_of(row["model"], configs)
     tp = int(number(row, "tp", 1.0))
-    system = endtoend.machine(row["gpu"], tp)
+    system = tables.machine(row["gpu"], tp)
     ep = tp if (row.get("ep") or "").strip().lower() in ("true", "1") else 1
     layout, used = Layout(tp=tp, ep=ep), profile("operator")
     holds, reasons = feasible(layout_rules(model, layout, system, used))
@@ -59,9 +59,7 @@ def _scene(row: dict[str, str], configs: str | Path | None, made: loaded.Engine)
         raise InputError(f"layout: {'; '.join(reasons)}")
     pricer = Fitted(system, layout, used, "vllm", launch_scale=made.launch_scale)
     kept: dict[str, Any] = {k: v for k, v in model.quantization.items() if k in Precision.__struct_fields__}
-    return Scene(
-        model=model, precision=Precision(**kept), layout=layout, system=system, profile=used, pricer=pricer
-    )
+    return Scene(model=model, precision=Precision(**kept), layout=layout, system=system, profile=used, pricer=pricer)
 
 
 def _one(row: dict[str, str], members: list[dict[str, str]], configs: str | Path | None) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from rooflab import catalog
+from rooflab.system import System
 from rooflab.units import InputError, nearest, shown
 
 Frame = Any
@@ -268,3 +270,16 @@ def _numbers(frame: Frame, column: str, zero: bool, refused: dict[int, str]) -> 
         least = "zero or more" if zero else "above zero"
         refused.setdefault(int(line), f"{column} is {shown(raw)}: it must be a number {least}")
     return values
+
+
+def machine(name: str, devices: int = 1) -> System:
+    """A system of that many devices by a name as tables write it: "h100_sxm", "RTX4090", "H200".
+
+    Raises InputError when no device is called so.
+    """
+    plain = "".join(c for c in name.lower() if c.isalnum())
+    aliases = catalog.alias_table()["devices"]
+    spelled = {"".join(c for c in each.lower() if c.isalnum()): each for each in (*aliases, *catalog.device_names())}
+    found = spelled.get(plain) or spelled.get(plain.removeprefix("nvidia").removeprefix("amd"))
+    system = catalog.system(found or name)
+    return system if devices <= system.devices else catalog.system(f"{devices}x {found or name}")
