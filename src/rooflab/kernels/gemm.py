@@ -11,7 +11,7 @@ from rooflab.kernels.machine import Machine, Parts, soft_maximum
 
 Number = Any
 
-TILES = ((16, 128), (32, 128), (64, 128), (128, 256))
+TILES = ((16, 128), (64, 64), (128, 128), (128, 256))
 """Rows and columns of the output tile one thread block computes."""
 STANDARD_TILE = 128.0 * 128.0
 SPLIT_DEPTH = 256.0

@@ -293,8 +293,16 @@ def of_kind(batches: Sequence[Batch], kind: tuple[str, str, str], kernel: str = 
     return [batch for batch in batches if _kind(batch) == kind and kernel in ("", batch.kernel)]
 
 
+def _rows(batches: Sequence[Batch]) -> int:
+    return sum(len(batch.seconds) for batch in batches)  # int
+
+
 def groups_of(batches: Sequence[Batch]) -> dict[tuple[str, str, str, str], list[Batch]]:
-    """Batches that share parameters: family, format, engine and kernel; kernel "" is what the newest version runs."""
+    """Batches that share parameters: family, format, engine and kernel.
+
+    Kernel "" is what the newest version runs for most shapes; all it runs where no kernel ran enough of them, and of
+    convolutions, whose kernels are those of two phases and not rivals.
+    """
     engines: dict[tuple[str, str, str], list[Batch]] = {}
     for batch in batches:
         engines.setdefault(_kind(batch), []).append(batch)
@@ -303,11 +311,14 @@ def groups_of(batches: Sequence[Batch]) -> dict[tuple[str, str, str, str], list[
         kernels_run = dict.fromkeys(batch.kernel for batch in group)
         newest = (versions(group) or [""])[-1]
         current = [batch for batch in group if newest in batch.version.split(", ")]
-        enough = sum(len(batch.seconds) for batch in current) >= CURRENT  # int
-        found[(*key, "")] = current if enough else group
+        enough = _rows(current) >= CURRENT
+        usual = max(kernels_run, key=lambda name: _rows(of_kind(current, key, name)))
+        most = of_kind(current, key, usual)
+        rivals = key[0] != "convolution" and _rows(most) >= CURRENT
+        found[(*key, "")] = (most if rivals else current) if enough else group
         if len(kernels_run) > 1:
             for name in kernels_run:
-                found[(*key, name)] = [batch for batch in group if batch.kernel == name]
+                found[(*key, name)] = of_kind(group, key, name)
     return found
 
 
@@ -326,7 +337,7 @@ def run(path: str | Path, device: str, families: Sequence[str] | None = None, st
     fits: list[Fit] = []
     found = groups_of(batches)
     for (family, dtype, backend, kernel), group in found.items():
-        rows = sum(len(batch.seconds) for batch in group)  # int
+        rows = _rows(group)
         if families and base_family(family) not in families:
             continue
         if family not in kernels.PARAMETERS:
