@@ -1,13 +1,15 @@
 """Fitting: known parameters come back from synthetic measurements (A-063), bad rows are refused by line."""
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 
 from rooflab import catalog, kernels
-from rooflab.fitted import Fitted, read
+from rooflab.fitted import Fitted
 from rooflab.kernels import attention, exchange, gemm
 from rooflab.measure import calibrate, filing, operators, tables
+from rooflab.parameters import read
 from rooflab.units import InputError
 
 H100 = catalog.system("h100-sxm")
@@ -89,6 +91,86 @@ def test_decode_attention_comes_back(tmp_path):
     found = calibrate.run(saved(timed(frame, true), tmp_path), "h100")["fits"][0]
     for name in ("launch", "wave", "memory"):
         assert found["parameters"][name] == pytest.approx(getattr(true, name), rel=0.06), name
+
+
+def prefill_frame(kv_heads, window=0):
+    rng = np.random.default_rng(4)
+    return pd.DataFrame(
+        {
+            "system": "h100_sxm",
+            "backend": "sglang",
+            "attn_dtype": "bfloat16",
+            "kv_cache_dtype": "bfloat16",
+            "batch_size": np.exp2(rng.integers(0, 7, 900)).astype(int),
+            "isl": np.exp2(rng.uniform(3, 13, 900)).astype(int),
+            "num_heads": rng.choice([8, 12, 16, 24, 32, 40, 48, 64], 900),
+            "num_key_value_heads": kv_heads,
+            "head_dim": 128,
+            "step": 0,
+            "window_size": window,
+            "latency_ms": 1.0,
+        }
+    )
+
+
+@pytest.mark.parametrize("tiles", [attention.SHARED, attention.APART, attention.WHOLE])
+def test_how_a_kernel_cuts_its_work_is_found_out(tiles):
+    """A-063: tiles shared by the heads of a KV head, tiles apart, or tiles that a window does not skip come back."""
+    true = attention.PrefillParameters(
+        launch=9e-6, compute=0.7, softmax=30.0, memory=0.75, wave=2e-6, tail=0.3, tiles=tiles
+    )
+    batches = []
+    for window in (0, 128):
+        frame = prefill_frame(4, window)
+        (batch,), _ = operators.batches(tables.check(frame))
+        batches.append(msgspec.structs.replace(batch, seconds=calibrate.predict(batch, H100, true)))
+    found = calibrate.fit_parameters(batches, H100, "bf16")
+    assert found.tiles == tiles
+    assert found.launch == pytest.approx(true.launch, rel=0.06)
+
+
+def test_wide_groups_are_fitted_after_the_others(tmp_path):
+    """A-063: rows of more than sixteen query heads a KV head add their further seconds, and change nothing else."""
+    frame = prefill_frame(1).assign(isl=1, step=np.exp2(np.random.default_rng(6).uniform(1, 15, 900)).astype(int))
+    true = attention.DecodeParameters(launch=7e-6, wave=1.5e-6, memory=0.81, split=0.9e-6, growth=0.25, wide=3e-6)
+    rows = []
+    for part in (frame[frame["num_heads"] <= 16], frame[frame["num_heads"] > 16]):
+        (batch,), _ = operators.batches(tables.check(part))
+        rows.append(part.assign(latency_ms=calibrate.predict(batch, H100, true) * 1e3))
+    report = calibrate.run(saved(pd.concat(rows), tmp_path), "h100")
+    (fit,) = report["fits"]
+    assert fit["family"] == "decode_attention"
+    assert fit["parameters"]["wide"] == pytest.approx(3e-6, rel=0.06)
+    assert fit["parameters"]["launch"] == pytest.approx(7e-6, rel=0.06)
+    assert report["skipped"] == []
+
+
+def test_a_kernel_nobody_names_is_the_one_that_ran_most(tmp_path):
+    """Two kernels of one version: the price without a name is the usual one's, and its band covers both."""
+    usual, other = timed(gemm_rows(1200), TRUE), timed(gemm_rows(600, seed=8), TRUE)
+    frame = pd.concat(
+        [usual.assign(kernel_source="usual"), other.assign(kernel_source="other", latency_ms=other["latency_ms"] * 1.5)]
+    ).assign(version="1.0")
+    fits = {fit["kernel"]: fit for fit in calibrate.run(saved(frame, tmp_path), "h100", ["gemm"])["fits"]}
+    assert set(fits) == {"", "usual", "other"}
+    assert fits[""]["parameters"] == fits["usual"]["parameters"]
+    assert fits["usual"]["band"][1] < 1.05
+    assert fits[""]["band"][1] == pytest.approx(1.5, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [("h100_sxm", "h100-sxm"), ("RTX4090", "rtx-4090"), ("H200", "h200-sxm"), ("gb200", "gb200"), ("abacus", None)],
+)
+def test_a_tables_device_is_found_however_it_is_spelled(name, device):
+    """One reading of names for kernels, engine runs and serving runs."""
+    found = calibrate.system_of(name)
+    assert (found and found.device.name) == device
+    if device is None:
+        with pytest.raises(InputError, match="abacus"):
+            tables.machine(name)
+    else:
+        assert tables.machine(name).device.name == device
 
 
 def test_a_collective_comes_back(tmp_path):

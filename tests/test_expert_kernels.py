@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from rooflab import catalog, graph, hf
-from rooflab.fitted import Fits, Fitted, fits_for, mixtures
+from rooflab.fitted import Fitted
 from rooflab.kernels import experts
 from rooflab.kernels.machine import Machine
 from rooflab.measure import compare, tables
 from rooflab.model import MoE
+from rooflab.parameters import Fits, fits_for, mixtures
 from rooflab.profiles import profile
 from rooflab.work import Layout, Precision, Step
 

@@ -4,13 +4,15 @@ import math
 import random
 import tomllib
 
+import msgspec
 import numpy as np
 import pytest
 
-from rooflab import api, catalog, fitted, graph, hf, kernels
+from rooflab import api, catalog, graph, hf, kernels, parameters
 from rooflab.estimate import Workload, estimate
-from rooflab.fitted import Fitted, classes, fits_for, measured_devices, read
+from rooflab.fitted import Fitted
 from rooflab.measured import Measured
+from rooflab.parameters import classes, fits_for, measured_devices, read
 from rooflab.price import Cost, Rates, Roofline, step_time
 from rooflab.profiles import profile
 from rooflab.units import InputError
@@ -142,10 +144,10 @@ def test_every_device_has_a_class_and_a_band():
 def test_every_fit_is_documented_and_physical():
     """Each fit names its rows, versions and errors; shares are at most one; its sources are in refs.toml."""
     for name in measured_devices():
-        text = (fitted.FOLDER / f"{name}.toml").read_text()
+        text = (parameters.FOLDER / f"{name}.toml").read_text()
         for source in tomllib.loads(text)["sources"]:
             assert source in catalog.refs()
-        for fit in read(fitted.FOLDER / f"{name}.toml").fits:
+        for fit in read(parameters.FOLDER / f"{name}.toml").fits:
             where = (name, fit.family, fit.dtype, fit.backend, fit.kernel)
             assert fit.rows > 0, where
             assert fit.fit_error > 0, where
@@ -175,6 +177,68 @@ def test_fixed_costs_carry_over_in_cycles():
     old = fits_for(catalog.system("a100-sxm-80gb")).choose("gemm", ("bf16",), "vllm")
     card = fits_for(catalog.system("l40s")).choose("gemm", ("bf16",), "vllm")
     assert card.parameters.launch == pytest.approx(old.parameters.launch * 1.41 / 2.52, rel=1e-3)
+
+
+def test_a_class_scales_what_its_devices_do_otherwise():
+    """B300 doubles the exponentials of B200: half the softmax; its fp4 rate is reached in part; shares stay below one."""
+    own, ultra = (fits_for(catalog.system(name)) for name in ("b200-sxm", "b300-sxm"))
+    prompts = [each.choose("prefill_attention", ("bf16",), "vllm").parameters for each in (own, ultra)]
+    assert prompts[1].softmax == pytest.approx(prompts[0].softmax / 2.0)
+    assert prompts[1].compute == prompts[0].compute
+    products = [each.choose("gemm", ("nvfp4",), "vllm").parameters for each in (own, ultra)]
+    assert products[1].compute < products[0].compute
+    for name in catalog.device_names():
+        for form in ("bf16", "fp8", "nvfp4"):
+            found = fits_for(catalog.system(name)).choose("gemm", (form, "bf16"), "vllm")
+            if found is not None:
+                assert 0.3 <= found.parameters.compute <= 1.0, name
+                assert 0.5 <= found.parameters.memory <= 1.0, name
+                assert 1e-6 <= found.parameters.launch <= 10e-6, name
+
+
+def test_bands_follow_the_format_and_widen_with_distance():
+    """A measured device is surer than its sibling, a sibling surer than another architecture."""
+
+    def width(name, form="bf16"):
+        found = fits_for(catalog.system(name)).choose("gemm", (form,), "vllm")
+        return found.high / found.low
+
+    assert width("h100-sxm") < width("h200-sxm") < width("l40s") < width("l4")
+    assert width("h200-sxm") < width("h200-sxm", "fp8")
+
+
+def test_one_engines_prompts_over_latents_are_not_anothers():
+    """SGLang's kernel on H100 works on the latents; engines without such a row expand keys for every head, at less work."""
+    system, model = catalog.system("h100-sxm"), hf.load("deepseek-v3")
+    step = Step(prefill_sequences=1, prefill_tokens=4096)
+    operators = graph.operators(model, Precision(), Layout(tp=8), step)
+    op = next(op for op in operators if kernels.family(op) == "latent_prefill")
+    measured, expanded = (Fitted(system, Layout(tp=8), OPERATOR, name) for name in ("sglang", "vllm"))
+    assert visible(expanded.cost(op)) < 0.6 * visible(measured.cost(op))
+    assert expanded.cost(op).high / expanded.cost(op).low > measured.cost(op).high / measured.cost(op).low
+
+
+def test_a_device_without_counted_multiprocessors_keeps_plain_shares():
+    """Formulas of waves need their number; without it, shares of the peak and a launch stand in."""
+    system = catalog.system("mi300x")
+    bare = msgspec.structs.replace(system, device=msgspec.structs.replace(system.device, compute_units=None))
+    op = product(1.0, 8192.0, 8192.0)
+    counted, plain = (Fitted(each, Layout(), OPERATOR) for each in (system, bare))
+    assert counted.chosen("gemm", op)[0] is not None
+    assert plain.chosen("gemm", op)[0] is None
+    stream = op.bytes() / system.device.memory_bandwidth
+    assert plain.cost(op).memory == pytest.approx(stream / 0.8)
+
+
+@pytest.mark.parametrize("rows", [1.0, 8.0, 16.0])
+def test_little_arithmetic_does_not_slow_a_thin_product(rows):
+    """H20 has H100's memory or better and a seventh of its arithmetic: decode's products are not slower there."""
+    times = []
+    for name in ("h100-sxm", "h20"):
+        system = catalog.system(name)
+        cost = Fitted(system, Layout(), OPERATOR).cost(product(rows, 8192.0, 8192.0))
+        times.append(visible(cost) * system.device.memory_bandwidth)
+    assert times[1] < 1.25 * times[0]
 
 
 def test_an_expert_layer_is_its_parts():
@@ -290,6 +354,7 @@ def test_fits_are_read_only_when_a_device_is_priced():
     import subprocess
     import sys
 
-    code = "import rooflab.api, sys; from rooflab.fitted import read; print(read.cache_info().currsize, 'pandas' in sys.modules)"
+    code = "import rooflab.api, sys; from rooflab.parameters import read; print(read.cache_info().currsize, %s)"
+    code = code % "'pandas' in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0", "False"]

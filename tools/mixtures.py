@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from rooflab import fitted
+from rooflab import parameters
 from rooflab.fitted import Fitted
 from rooflab.measure import calibrate, compare
 from rooflab.measure.operators import Batch
@@ -77,7 +77,7 @@ def main() -> None:
                 entries.append(entry(key, version, ran))
             last = ran
     OUT.write_text(HEAD + "\n" + "\n".join(entries), encoding="utf-8")
-    fitted.mixtures.cache_clear()
+    parameters.mixtures.cache_clear()
 
 
 if __name__ == "__main__":

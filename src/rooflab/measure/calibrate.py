@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 
 from rooflab import catalog, kernels
-from rooflab.fitted import PEAK, Chosen, Fit, Fitted
+from rooflab.fitted import PEAK, Fitted
 from rooflab.measure import operators, tables
 from rooflab.measure.operators import Batch
+from rooflab.parameters import Chosen, Fit
 from rooflab.price import Roofline
 from rooflab.profiles import profile
 from rooflab.system import System

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from rooflab.fitted import Fits, Fitted, fits_for
+from rooflab.fitted import Fitted
 from rooflab.measure import calibrate, operators, tables
 from rooflab.measure.operators import Batch
+from rooflab.parameters import Fits, fits_for
 from rooflab.price import Roofline, rates_of
 from rooflab.profiles import profile
 from rooflab.system import System

@@ -17,9 +17,10 @@ import msgspec
 from rooflab import catalog, hf, loaded
 from rooflab.estimate import Scene, Workload, estimate
 from rooflab.fits import feasible, layout_rules
-from rooflab.fitted import STOCK, Fitted
+from rooflab.fitted import Fitted
 from rooflab.measure import tables
 from rooflab.model import Model
+from rooflab.parameters import STOCK
 from rooflab.profiles import profile
 from rooflab.units import InputError, shown
 from rooflab.work import FORMATS, Layout, Precision

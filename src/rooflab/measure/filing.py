@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from rooflab import catalog, kernels
-from rooflab.fitted import FOLDER, Fit
+from rooflab.parameters import FOLDER, Fit
 
 HEAD = """\
 # Parameters of kernels' formulas (src/rooflab/kernels) on {device}: what was fitted, on how many rows, and how well.

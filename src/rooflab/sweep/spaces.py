@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from rooflab.estimate import Workload
-from rooflab.fitted import BACKENDS, PRICES, USUAL
+from rooflab.fitted import PRICES, USUAL
 from rooflab.model import Attention, Model
+from rooflab.parameters import BACKENDS
 from rooflab.profiles import Profile, profile
 from rooflab.sweep.frame import Column
 from rooflab.sweep.grid import numpy_or_none
