@@ -258,12 +258,13 @@ def mixture(device: str, fit: Fit, version: str) -> tuple[float, float] | None:
 
 
 class Fits:
-    """The fits that apply to one device, its own first."""
+    """The fits that apply to one device, its own first; without its own, what it would get had nobody measured it."""
 
-    def __init__(self, device: str, kind: str, clock: float | None = None):
+    def __init__(self, device: str, kind: str, clock: float | None = None, own: bool = True):
         self.device, self.clock, self.group = device, clock, class_of(device, kind)
         names = dict.fromkeys((device, *self.group.parents))
-        self.shelves = [read(FOLDER / f"{name}.toml") for name in names if name in measured_devices()]
+        known = [name for name in names if name in measured_devices() and (own or name != device)]
+        self.shelves = [read(FOLDER / f"{name}.toml") for name in known]
 
     def said(self, backend: str) -> str:
         """Where the prices come from, for people."""

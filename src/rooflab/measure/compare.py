@@ -7,6 +7,7 @@ of |predicted / measured − 1| by family, system, engine and number format; bia
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -88,34 +89,45 @@ def operators_of(
     return found, skipped
 
 
+BY = ("family", "system", "backend", "dtype")
+
+
 def operators_errors(
-    path: str | Path | Any, *, held: bool = False, prices: str = "fitted", fits: dict[str, Fits] | None = None
+    path: str | Path | Any, *, held: bool = False, prices: str = "fitted", left_out: bool = False, by: Sequence[str] = BY
 ) -> dict[str, Any]:
     """Errors of every row of a table, a folder of tables, or a frame, by family, system, engine and format.
 
     Returns {"operators": [{family, system, backend, dtype, n, predicted, median, mean, p90, bias, coverage}], "skipped":
-    [{reason, n}]}. With `held` only the rows that no fit has seen count.
+    [{reason, n}]}. With `held` only the rows that no fit has seen count; with `left_out` a device's own fits do not, so
+    that it is predicted from the others as one nobody measured.
     """
     sources: Sequence[Any] = tables.files(path) if isinstance(path, (str, Path)) else [path]
     batches, skipped = operators_of(sources)
-    groups: dict[tuple[str, str, str, str], list[Prediction]] = {}
-    counted: dict[tuple[str, str, str, str], int] = {}
+    groups: dict[tuple[str, ...], list[Prediction]] = {}
+    counted: dict[tuple[str, ...], int] = {}
     for batch, machine in batches:
         chosen = calibrate.take(batch, batch.held) if held else batch
         if not len(chosen.seconds):
             continue
-        key = (batch.family, batch.system, batch.backend, batch.dtype)
+        key = tuple(getattr(batch, name) for name in by)
         counted[key] = counted.get(key, 0) + len(chosen.seconds)
         try:
-            groups.setdefault(key, []).append(predict(chosen, machine, (fits or {}).get(batch.system), prices))
+            groups.setdefault(key, []).append(predict(chosen, machine, from_others(machine) if left_out else None, prices))
         except InputError as error:
             skipped[str(error)] = skipped.get(str(error), 0) + len(chosen.seconds)
-    rows = [{**_named(key), **summary(found, counted[key])} for key, found in sorted(groups.items()) if found]
+    named = [(dict(zip(by, key, strict=True)), key, found) for key, found in sorted(groups.items()) if found]
+    rows = [{**names, **summary(found, counted[key])} for names, key, found in named]
     return {"operators": rows, "skipped": [{"reason": reason, "n": count} for reason, count in skipped.items()]}
 
 
-def _named(key: tuple[str, str, str, str]) -> dict[str, str]:
-    return dict(zip(("family", "system", "backend", "dtype"), key, strict=True))
+@lru_cache
+def _from_others(device: str, kind: str, clock: float | None) -> Fits:
+    return Fits(device, kind, clock, own=False)
+
+
+def from_others(system: System) -> Fits:
+    """The fits a device would get had nobody measured it."""
+    return _from_others(system.device.name, system.device.kind, system.device.clock)
 
 
 def summary(found: Sequence[Prediction], count: int) -> dict[str, Any]:
