@@ -20,11 +20,11 @@ from rooflab.model import Model
 from rooflab.placement import placement_valid
 from rooflab.sweep.frame import Frame
 from rooflab.sweep.grid import Grid, numpy_or_none
-from rooflab.sweep.layouts import AXES, Study, cache_of, part_of, parts_of, study, time_axes, workspace_of
+from rooflab.sweep.layouts import AXES, Study, cache_of, operators_of, part_of, parts_of, study, time_axes, workspace_of
 from rooflab.sweep.smallest import auto_suggest
 from rooflab.system import System
 from rooflab.units import InputError, nearest, shown
-from rooflab.work import Precision
+from rooflab.work import Op, Precision
 
 Number = Any
 LAYOUT_AXES: dict[str, tuple[Any, ...]] = {
@@ -211,9 +211,11 @@ def _choices(
         return found
     rated = {name: values for name, values in knobs.items() if name != "memory"}
     columns: list[list[Choice]] = []
+    counted: dict[Any, list[Op]] = {}
     for combo in itertools.product(*rated.values()):
         one = {name: (value,) for name, value in zip(rated, combo, strict=True)}
-        columns.append(best_layouts(asked, {"memory": knobs["memory"], **one}, layouts, vectorise=False, sizes=sizes))
+        some = {"memory": knobs["memory"], **one}
+        columns.append(best_layouts(asked, some, layouts, vectorise=False, sizes=sizes, counted=counted))
         if (yield len(columns) * len(knobs["memory"]), whole):
             return None
     return [column[i] for i in range(len(knobs["memory"])) for column in columns]
@@ -238,6 +240,7 @@ def best_layouts(
     *,
     vectorise: bool = True,
     sizes: Sizes | None = None,
+    counted: dict[Any, list[Op]] | None = None,
 ) -> list[Choice]:
     """The fastest layout that fits on every machine; machines in row-major order of the knobs.
 
@@ -249,9 +252,10 @@ def best_layouts(
     axes = {_axis(name): knobs[name] for name in timed} | {name: layouts[name] for name in order}
     grid = Grid(axes, vectorise=vectorise)
     latency: Any = None
+    counted = {} if counted is None else counted
     for part in parts_of(asked):
         keys = [name for name in (*time_axes(asked, part), *map(_axis, timed)) if name in axes]
-        found = grid.table(keys, partial(_timed, asked, part, timed))[0]
+        found = grid.table(keys, partial(_timed, asked, part, timed, counted))[0]
         column = grid.column(found)
         latency = column if latency is None else _sum(latency, column)
     space = Grid(dict(layouts), vectorise=vectorise)
@@ -269,10 +273,16 @@ def _axis(name: str) -> str:
     return name.replace(".", "_")
 
 
-def _timed(asked: Study, part: str, timed: Sequence[str], **degrees: Any) -> Number:
-    """Seconds of a part on the machines of a call."""
+def _timed(asked: Study, part: str, timed: Sequence[str], counted: dict[Any, list[Op]], **degrees: Any) -> Number:
+    """Seconds of a part on the machines of a call; what a layout executes is the same on all of them."""
     factors = {name: degrees.pop(_axis(name)) for name in timed if _axis(name) in degrees}
-    return part_of(asked, part, machine(asked.system, factors), **degrees)[0]
+    layout = asked.layout(**degrees)
+    if any(num.is_array(value) for value in degrees.values()):
+        operators = operators_of(asked, part, layout)
+    else:
+        key = (part, tuple(degrees.items()))
+        operators = counted.get(key) or counted.setdefault(key, operators_of(asked, part, layout))
+    return asked.time(operators, layout, machine(asked.system, factors))
 
 
 def _sum(a: Any, b: Any) -> Any:
@@ -431,9 +441,12 @@ def _doublings(
     base = {name: row[f"{name} ×"] for name in knobs}
     kept = layouts if sizes else {name: (row[name],) for name in LAYOUT_AXES}
     found = []
+    counted: dict[Any, list[Op]] = {}
     for name in knobs:
         doubled = {**base, name: 2.0 * base[name]}
-        choice = best_layouts(asked, {k: (v,) for k, v in doubled.items()}, kept, vectorise=vectorise, sizes=sizes)[0]
+        choice = best_layouts(
+            asked, {k: (v,) for k, v in doubled.items()}, kept, vectorise=vectorise, sizes=sizes, counted=counted
+        )[0]
         found.append(
             {
                 "knob": name,

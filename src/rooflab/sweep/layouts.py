@@ -190,14 +190,18 @@ def time_axes(asked: Study, part: str) -> tuple[str, ...]:
     return (*_PLACES, "dp", "ffn_scope") if part == "ffn" else (*_PLACES, "pp")
 
 
+def operators_of(asked: Study, part: str, layout: Layout) -> list[Op]:
+    """The operators of attention, ffn or what is outside them."""
+    if part != "outside":
+        return asked.operators(layout, part)
+    inner = {op.name for half in ("attention", "ffn") for op in asked.operators(layout, half)}
+    return [op for op in asked.operators(layout, "full") if op.name not in inner]
+
+
 def part_of(asked: Study, part: str, system: System, **degrees: Any) -> tuple[Number, Number, Number]:
     """(seconds, bytes of layer weights, bytes of weights at the ends) of attention, ffn or what is outside them."""
     layout = asked.layout(**degrees)
-    if part == "outside":
-        inner = {op.name for half in ("attention", "ffn") for op in asked.operators(layout, half)}
-        operators = [op for op in asked.operators(layout, "full") if op.name not in inner]
-    else:
-        operators = asked.operators(layout, part)
+    operators = operators_of(asked, part, layout)
     layers: Number = 0.0
     ends: dict[str, Number] = {"embedding": 0.0, "head": 0.0}
     for op in operators:

@@ -20,7 +20,7 @@ from rooflab.sweep.grid import numpy_or_none
 from rooflab.sweep.layouts import AXES, Study, sweep_layouts
 from rooflab.sweep.spaces import Space
 
-PLAIN_POINTS, POINTS = 48, 16384
+PLAIN_POINTS, POINTS = 16, 16384
 """Points of one piece of a space: without NumPy, and with it."""
 
 

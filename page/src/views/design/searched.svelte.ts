@@ -88,7 +88,7 @@ export function searched<K extends Kind>(make: () => Question<K> | null, after =
     const found = empty();
     let fresh = true;
     let frame = 0;
-    const began = performance.now();
+    let began = performance.now();
     const publish = (): void => {
       frame = 0;
       if (stop !== now) return;
@@ -104,6 +104,8 @@ export function searched<K extends Kind>(make: () => Question<K> | null, after =
     [error, broken, busy, partial] = ["", false, true, false];
     [done, total] = [0, 0];
     try {
+      await door.start(); // what is told is how long the search takes, not the engine's start
+      began = performance.now();
       const onpart = (part: Part): void => {
         if (stop !== now) return;
         [done, total] = [part.done, part.total];
