@@ -137,13 +137,13 @@ def test_every_kind_of_question_is_answered_in_json(ask: dict[str, Any]):
 
 
 COUNTS = {  # numbers without a unit: how many there are of something
-    "inspect": "params|active_params|active_params_without_embedding|other_params.*|layers|blocks.(count|params)",
+    "inspect": "params|active_params|active_params_without_embedding|other_params.*|layers|blocks.(count|params)|dimensions.*",
     "estimate": r"devices|(prefill|decode)_step\.(sequences|tokens|ops\.(count|shape\..*)|parts\.\w+)",
     "step": "ops.count|ops.shape.*",
     "explain": "value|lines.value|lines.inputs.*",  # each carries its unit beside it
     "fit": "devices|max_batch|changes.ask.*",
     "chip": r"chip.(.*\.)?(batch|layers|params|active_params|multiplier|ratio)|chip.formulas.value",
-    "catalog": "rows.(params|active_params|layers|devices)",
+    "catalog": "rows.(params|active_params|layers|devices|levels.size)",
     "sweep": r"totals\..*|reasons\..*|table\.columns\..*|pareto|best\..*",  # a table carries its own units
     "suggest": r"tried|fitting|reasons\..*|layouts\.(layout\..*|devices|batch)",
     "plan": "axes.value|devices_per_replica|replicas|total|batch_at_limit|users_per_replica|"

@@ -435,3 +435,35 @@ def test_equal_layers_are_one_block():
         ("Recurrent", 36),
     ]
     assert any(isinstance(block.mixer, Recurrent) for block in next_model.blocks)
+
+
+def test_a_catalog_model_with_figures_changed():
+    """D-021: dimensions are overridden one by one; half of Llama-3.1-70B's 80 layers are half of its layers' parameters.
+
+    A layer holds attention 8192·(8192+1024+1024+8192) and 3·8192·28672 of feed-forward and two norms; outside the layers are
+    two embeddings of 128256 rows and a norm.
+    """
+    layer = 8192 * (8192 + 1024 + 1024 + 8192) + 3 * 8192 * 28672 + 2 * 8192
+    outside = 2 * 128256 * 8192 + 8192
+    model = hf.like({"like": "llama-3.1-70b", "num_hidden_layers": 40})
+    assert model.params() == 40 * layer + outside
+    assert hf.like({"like": "meta-llama/Llama-3.1-70B"}).params() == 80 * layer + outside
+    assert hf.dimensions({"like": "llama-3.1-70b", "num_hidden_layers": 40})["num_hidden_layers"] == 40
+    assert hf.dimensions("nowhere/none") == {}
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"like": "nothing-such"}, "not in the catalog"),
+        ({"like": 5}, "not in the catalog"),
+        ({"like": "gpt2", "hidden_size": 64}, "no such figure"),
+        ({"like": "llama-3.1-8b", "vocab_size": 5}, "cannot be changed here"),
+        ({"like": "llama-3.1-8b", "hidden_size": 0}, "whole number"),
+        ({"like": "llama-3.1-8b", "hidden_size": True}, "whole number"),
+        ({"like": "llama-3.1-8b", "hidden_size": "4096"}, "whole number"),
+    ],
+)
+def test_figures_that_cannot_be_changed_are_refused(changes, words):
+    with pytest.raises(InputError, match=words):
+        hf.like(changes)

@@ -470,6 +470,7 @@ export interface InspectReport {
   precision: Record<string, string>;
   blocks: BlockReport[];
   checkpoint: Record<string, unknown> | null;
+  dimensions: Record<string, number>;
   source: string;
 }
 

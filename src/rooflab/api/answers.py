@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rooflab import __version__, catalog, chip, fits, graph
+from rooflab import __version__, catalog, chip, fits, graph, hf
 from rooflab.api.asks import (
     BlockReport,
     CatalogAsk,
@@ -34,6 +34,7 @@ from rooflab.fits import Memory
 from rooflab.model import Attention, Block, Dense, Indexer, LatentAttention, Model, MoE, Recurrent
 from rooflab.price import StepTime, rates_of
 from rooflab.profiles import PROFILES
+from rooflab.system import System
 from rooflab.work import FORMATS, Layout, Precision, Step, size_of
 
 A_PRICE = "set one with --set 'price=2 USD/h', or changes={'price': '2 USD/h'}"
@@ -127,6 +128,7 @@ def inspect(ask: InspectAsk) -> InspectReport:
         precision={name: getattr(precision, name) for name in precision.__struct_fields__ if name != "metadata"},
         blocks=blocks,
         checkpoint=checkpoint,
+        dimensions=hf.dimensions(ask.model),
         source=model.source,
     )
 
@@ -356,7 +358,14 @@ def _device_row(name: str) -> dict[str, Any]:
         "power": device.power,
         "price": device.price,
         "confidence": device.confidence,
+        "levels": _levels(catalog.system(name)),
     }
+
+
+def _levels(system: System) -> list[dict[str, Any]]:
+    """Links from the innermost level outwards, one direction, per device."""
+    names = ("name", "bandwidth", "latency", "size", "topology")
+    return [{name: getattr(link, name) for name in names} for link in system.links]
 
 
 def _system_rows() -> list[dict[str, Any]]:
@@ -371,6 +380,7 @@ def _system_rows() -> list[dict[str, Any]]:
                 "device": system.device.name,
                 "devices": system.devices,
                 "links": links,
+                "levels": _levels(system),
             }
         )
     return rows
@@ -386,7 +396,15 @@ _ROWS: dict[str, Any] = {
     "systems": _system_rows,
     "formats": _format_rows,
     "profiles": lambda: [
-        {"name": p.name, "title": p.title, "leaves_out": list(p.leaves_out)} for p in PROFILES.values()
+        {
+            "name": p.name,
+            "title": p.title,
+            "leaves_out": list(p.leaves_out),
+            "rates": {
+                name: getattr(p, name) for name in ("compute_efficiency", "memory_efficiency", "link_efficiency")
+            },
+        }
+        for p in PROFILES.values()
     ],
 }
 

@@ -34,7 +34,7 @@ class _Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Every question names a model."""
 
     model: Source
-    """A config.json (path, folder, catalog name, Hugging Face id) or its content."""
+    """A config.json (path, folder, catalog name, Hugging Face id) or its content; {"like": name, figure: value} changes some."""
     weights: str | dict[str, str] | None = None
     """Number format of the linear weights, or one per tensor class; None keeps the checkpoint's."""
     kv: str | None = None
@@ -204,6 +204,8 @@ class InspectReport(_Report, frozen=True, kw_only=True, tag="inspect"):
     blocks: list[BlockReport]
     checkpoint: dict[str, Any] | None
     """Of the safetensors files beside a config on disk: path, basis, files, bytes and elements, altogether and by format."""
+    dimensions: dict[str, int]
+    """Figures of the config that {"like": name} can change."""
     source: str
 
 

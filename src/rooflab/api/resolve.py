@@ -42,7 +42,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def model_of(source: str | dict[str, Any]) -> Model:
-    """The model of a config's content, a path, a catalog name or a hub id."""
+    """The model of a config's content, a path, a catalog name or a hub id; or of a catalog model with figures changed."""
+    if isinstance(source, dict) and "like" in source:
+        return hf.like(source)
     if isinstance(source, dict):
         return hf.read(source)
     return _named_model(source, _stamp(source))

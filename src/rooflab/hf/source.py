@@ -83,6 +83,70 @@ def _catalog_model(stem: str) -> Model:
     return read(read_json(CATALOG / f"{stem}.json"), stem, f"catalog: {stem}")
 
 
+DIMENSIONS = (
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+)
+"""Figures of a config.json that make up most of a decoder's shape."""
+_IMPLIED = ("num_key_value_heads", "head_dim")
+"""Of these, what a config may leave out because others imply it."""
+
+
+def dimensions(source: str | dict[str, Any]) -> dict[str, int]:
+    """The whole-number figures of DIMENSIONS that a catalog model's or a given config states; {} for a config elsewhere."""
+    config = source if isinstance(source, dict) else _catalog_config(source)
+    if "like" in config:
+        config = {**_catalog_config(str(config["like"])), **config}
+    found = {**config, **_text_section(config)}
+    return {name: found[name] for name in DIMENSIONS if type(found.get(name)) is int}
+
+
+def like(changes: dict[str, Any]) -> Model:
+    """A catalog model with figures of its config changed: {"like": "llama-3.1-8b", "num_hidden_layers": 16}.
+
+    Raises InputError for figures its config does not have.
+    """
+    name = changes["like"]
+    config = _catalog_config(name) if isinstance(name, str) else {}
+    if not config:
+        raise InputError(f"model.like: {shown(name)} is not in the catalog; give a catalog name such as 'llama-3.1-8b'")
+    text, said = dict(_text_section(config)), {key: value for key, value in changes.items() if key != "like"}
+    for key, value in said.items():
+        if key not in DIMENSIONS:
+            raise InputError(f"model.{shown(key)}: cannot be changed here; use {', '.join(DIMENSIONS)}")
+        if (
+            key not in config
+            and key not in text
+            and not (key in _IMPLIED and "num_attention_heads" in (text or config))
+        ):
+            raise InputError(
+                f"model.{key}: the config of {shown(name)} has no such figure; drop a changed config.json instead"
+            )
+        if type(value) is not int or not 0 < value <= 2**24:
+            raise InputError(f"model.{key}: {shown(value)} must be a whole number from 1 to {2**24}")
+    if text:
+        config = {**config, "text_config": {**text, **said}}
+    else:
+        config = {**config, **said}
+    return read(config, f"{name}, changed", f"catalog: {name}, with {', '.join(said) or 'nothing'} changed")
+
+
+def _catalog_config(name: str) -> dict[str, Any]:
+    """A catalog model's config.json; {} where the catalog has no such model."""
+    stem = name.strip().lower()
+    stem = stem if _STEM.fullmatch(stem) and (CATALOG / f"{stem}.json").is_file() else aliases().get(_plain(name), "")
+    return read_json(CATALOG / f"{stem}.json") if stem else {}
+
+
+def _text_section(config: dict[str, Any]) -> dict[str, Any]:
+    section = config.get("text_config")
+    return section if isinstance(section, dict) else {}
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """A file as a JSON object; refuses what is too large, unreadable or not an object."""
     try:
