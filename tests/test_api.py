@@ -805,3 +805,27 @@ def test_every_format_can_be_weights_and_cache(name: str):
     assert found["weight_bytes"] == pytest.approx(expected, rel=1e-12)
     assert found["precision"]["activation"] == (name if name in ("fp32", "fp16") else "bf16")
     assert found["kv_bytes"] == pytest.approx(65_536 * FORMATS[name].size * 1000, rel=1e-12)
+
+
+def test_work_per_byte_of_each_phase():
+    """B-022: one decode step of one sequence moves each 16-bit weight once for one multiply-add: 1 FLOP a byte, nearly.
+
+    A prefill of T tokens does T times the work on the same weights, so its products lie far above; sums are of the operators.
+    """
+    ask = {
+        "kind": "estimate",
+        "model": "llama-3.1-8b",
+        "on": "h100-sxm",
+        "batch": 1,
+        "prompt": 2048,
+        "output": 16,
+        "detail": True,
+    }
+    report = api.answer(ask)
+    for phase, low, high in (("decode_step", 0.9, 1.0), ("prefill_step", 300, 2048)):
+        step = report[phase]
+        work = {each["name"]: each for each in step["work"]}
+        assert low < work["matmul"]["intensity"] <= high
+        for field in ("flop", "bytes", "time"):
+            assert work["all"][field] == pytest.approx(math.fsum(op[field] for op in step["ops"]), rel=1e-12)
+        assert work["all"]["flop"] >= work["matmul"]["flop"] + work["attention"]["flop"]

@@ -561,6 +561,7 @@ export interface StepDetail {
   terms: Record<string, number>; // s
   parts: PartReport[];
   scopes: ScopeReport[];
+  work: WorkReport[];
   bandwidth_share: number; // 1
   roofs: RoofsReport;
   ops: OpReport[];
@@ -580,6 +581,16 @@ export interface ScopeReport {
   time: number; // s
   share: number; // 1
   per_layer: number | null; // s
+}
+
+/** Arithmetic and traffic of some of a step's operators together, on one device. */
+export interface WorkReport {
+  name: string;
+  flop: number; // FLOP
+  bytes: number; // byte
+  intensity: number | null; // FLOP/byte
+  time: number; // s
+  achieved: number; // FLOP/s
 }
 
 /** Peak and achievable rates of the device. */

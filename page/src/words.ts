@@ -90,3 +90,25 @@ export function symbolUnit(name: string, quantity: { unit: string; quantity: str
   if (name === "efficiency") return "1";
   return SYMBOL_UNITS[name] ?? "1";
 }
+
+/** What the levels of a machine are called, innermost first: what a device is, what the first link joins, what the next one does. */
+const LEVELS: Record<string, [string, string]> = { "intra-cube": ["PE", "cube"], "inter-cube": ["cube", "SIP"], "inter-sip": ["SIP", "ring"] };
+
+export function levelNames(links: string[]): string[] {
+  const known = links.map((link) => LEVELS[link]);
+  if (known[0]) return [known[0][0], ...known.map((each, at) => each?.[1] ?? `level ${at + 1}`)];
+  return ["device", ...links.map((_, at) => ["node", "rack", "row"][at] ?? `level ${at + 1}`)];
+}
+
+type Shelved = Record<string, unknown>;
+
+/** Links of a system as the catalog lists them, innermost first. */
+export function linksOf(shelves: { systems?: Shelved[]; devices?: Shelved[] }, on: unknown): { name: string; bandwidth: number; latency: number; size: number; topology: string }[] {
+  const name = typeof on === "string" ? on.replace(/^\s*\d+\s*[x×*]\s*/, "") : "";
+  const row = shelves.systems?.find((each) => each.name === name) ?? shelves.devices?.find((each) => each.name === name);
+  return (row?.levels ?? []) as { name: string; bandwidth: number; latency: number; size: number; topology: string }[];
+}
+
+export function levelsOf(shelves: { systems?: Shelved[]; devices?: Shelved[] }, on: unknown): string[] {
+  return levelNames(linksOf(shelves, on).map((link) => link.name));
+}

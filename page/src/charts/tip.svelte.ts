@@ -20,6 +20,13 @@ class Tips {
     }
   }
 
+  /** Beside a place of a chart, in its own coordinates; for those who walk it by the keyboard. */
+  beside(what: Omit<Tip, "x" | "y">, svg: SVGSVGElement, x: number, y: number): void {
+    const box = svg.getBoundingClientRect();
+    const size = box.width / svg.viewBox.baseVal.width;
+    this.now = { ...what, x: box.left + x * size, y: box.top + y * size };
+  }
+
   hide = (): void => {
     this.now = null;
   };

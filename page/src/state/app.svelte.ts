@@ -299,7 +299,7 @@ export class App {
 /** A segment in a few words. */
 export function describe(segment: Segment, s: Scenario): string {
   const names: Record<Segment, () => string> = {
-    model: () => (typeof s.model === "string" ? modelName(s.model) : String(s.model.name ?? s.model._name_or_path ?? s.model.model_type ?? "imported model")),
+    model: () => (typeof s.model === "string" ? modelName(s.model) : typeof s.model.like === "string" ? `${modelName(s.model.like)}, changed` : String(s.model.name ?? s.model._name_or_path ?? s.model.model_type ?? "imported model")),
     system: () => systemTitle(s),
     layout: () => layoutTitle(s),
     workload: () => `${whole(s.prompt)} in, ${whole(s.output)} out, batch ${whole(s.batch)}`,

@@ -5,6 +5,9 @@ import { DEFAULTS, FIELDS_OF, type EstimateAsk, type Kinds } from "../contract";
 export type Scenario = Omit<Required<EstimateAsk>, "kind" | "ignore_memory" | "detail">;
 export type Change = Partial<Scenario>;
 
+/** Tokens: one range for every field and slider of a length. */
+export const LONGEST = 2 ** 21;
+
 export const SEGMENTS = ["model", "system", "layout", "workload", "precision", "profile"] as const;
 export type Segment = (typeof SEGMENTS)[number];
 

@@ -128,9 +128,17 @@ def inspect(ask: InspectAsk) -> InspectReport:
         precision={name: getattr(precision, name) for name in precision.__struct_fields__ if name != "metadata"},
         blocks=blocks,
         checkpoint=checkpoint,
-        dimensions=hf.dimensions(ask.model),
+        dimensions=_dimensions(ask.model, model),
         source=model.source,
     )
+
+
+def _dimensions(source: str | dict[str, Any], model: Model) -> dict[str, int]:
+    """Figures of a config that can be changed; what it leaves to its class is the model's."""
+    found, mixer = hf.dimensions(source), model.blocks[0].mixer
+    if "num_attention_heads" in found and isinstance(mixer, Attention):
+        found = {"head_dim": mixer.head_dim, "num_key_value_heads": mixer.kv_heads, **found}
+    return found
 
 
 def _one_page_size(model: Model, precision: Precision) -> float:

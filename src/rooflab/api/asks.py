@@ -297,6 +297,19 @@ class ScopeReport(msgspec.Struct, frozen=True, kw_only=True):
     """Mean over the layers of a device; none for the rest."""
 
 
+class WorkReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Arithmetic and traffic of some of a step's operators together, on one device."""
+
+    name: str
+    """matmul or attention, which take most of a step; all: every operator."""
+    flop: Flop
+    bytes: Bytes
+    intensity: Intensity | None
+    """FLOP for each byte moved."""
+    time: Seconds
+    achieved: FlopPerSecond
+
+
 class StepDetail(msgspec.Struct, frozen=True, kw_only=True):
     """The step behind a time: the prefill pass of TTFT, or the decode step of TPOT."""
 
@@ -311,6 +324,7 @@ class StepDetail(msgspec.Struct, frozen=True, kw_only=True):
     terms: dict[str, Seconds]
     parts: list[PartReport]
     scopes: list[ScopeReport]
+    work: list[WorkReport]
     bandwidth_share: Ratio
     """Bytes moved over time, as a share of the peak memory bandwidth."""
     roofs: RoofsReport

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from rooflab.api.asks import OpReport, PartReport, RoofsReport, ScopeReport, StepDetail
+from rooflab.api.asks import OpReport, PartReport, RoofsReport, ScopeReport, StepDetail, WorkReport
 from rooflab.api.resolve import Setting
 from rooflab.estimate import Estimate, Workload, decode_contexts, decode_step, prefill_step
 from rooflab.fitted import Fitted
@@ -107,6 +107,19 @@ def _added(rows: list[dict[str, float]]) -> dict[str, float]:
     return {name: math.fsum(row[name] for row in rows) for name in TERMS}
 
 
+def _work(name: str, ops: list[OpReport]) -> WorkReport:
+    """Operators taken together (requirement B-022)."""
+    flop, moved, time = (math.fsum(getattr(op, field) for op in ops) for field in ("flop", "bytes", "time"))
+    return WorkReport(
+        name=name,
+        flop=flop,
+        bytes=moved,
+        intensity=flop / moved if moved else None,
+        time=time,
+        achieved=flop / time if time else 0.0,
+    )
+
+
 def step_detail(setting: Setting, step: Step, priced: StepTime) -> StepDetail:
     """What a priced step is made of."""
     whole, device = float(priced.time), setting.system.device
@@ -145,6 +158,11 @@ def step_detail(setting: Setting, step: Step, priced: StepTime) -> StepDetail:
         terms=terms,
         parts=sorted(rows, key=lambda row: -row.time),
         scopes=scopes,
+        work=[
+            _work("matmul", [op for op in ops if op.kind in ("gemm", "grouped_gemm")]),
+            _work("attention", [op for op in ops if op.kind in ("attention", "latent_attention", "recurrence")]),
+            _work("all", ops),
+        ],
         bandwidth_share=moved / whole / device.memory_bandwidth if whole else 0.0,
         roofs=roofs_of(setting),
         ops=ops,
