@@ -396,6 +396,7 @@ export interface SimulateAsk {
   saturated?: boolean;
   timeline?: number;
   request?: number | null;
+  loop?: "auto" | "numba" | "python";
   requests_table?: boolean;
   columns?: ("admitted" | "arrival" | "cached" | "e2e" | "finish" | "first" | "output" | "preempted" | "prompt" | "queue_time" | "replica" | "request" | "swapped" | "tpot" | "ttft" | "ttft_from_admission")[] | null;
   steps_table?: boolean;
@@ -945,6 +946,7 @@ export interface SimulateReport {
   kv_tokens: number;
   kv_bytes_per_token: number; // byte
   slo: Record<string, number>; // s
+  loop?: string | null;
   run?: MeasuresReport | null;
   curve?: PointReport[] | null;
   policies?: Record<string, MeasuresReport> | null;
@@ -1577,6 +1579,7 @@ export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {
     "saturated",
     "timeline",
     "request",
+    "loop",
     "requests_table",
     "columns",
     "steps_table"

@@ -120,7 +120,11 @@ def _from_headers(place: Path, files: list[Path]) -> Checkpoint:
             entry[2] += size
     dtypes = {name: Stored(tensors=t, elements=e, bytes=b) for name, (t, e, b) in sorted(totals.items())}
     return Checkpoint(
-        path=str(place), basis="headers", files=len(files), dtypes=dtypes, bytes=sum(x.bytes for x in dtypes.values())  # int
+        path=str(place),
+        basis="headers",
+        files=len(files),
+        dtypes=dtypes,
+        bytes=sum(x.bytes for x in dtypes.values()),  # int
     )  # ints
 
 

@@ -24,7 +24,15 @@ PRICES = ("roofline", "fitted")
 USUAL = "fitted"
 """What prices them unless asked otherwise, where the profile counts kernels; coarser profiles keep their roofline."""
 RATES = frozenset(
-    {"compute_efficiency", "memory_efficiency", "link_efficiency", "launch_time", "tiles", "vector_units", "rate_by_dtype"}
+    {
+        "compute_efficiency",
+        "memory_efficiency",
+        "link_efficiency",
+        "launch_time",
+        "tiles",
+        "vector_units",
+        "rate_by_dtype",
+    }
 )
 """Switches of a profile that say how fast its roofline is; fitted prices have their own."""
 PEAK = Rates(compute=1.0, memory=1.0, link=1.0, launch_time=0.0, pass_time=0.0, tiles=False)

@@ -36,7 +36,9 @@ class Indexer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Weights multiplied per token: query, key and head-weight projections."""
         if not self.owns_keys:
             return 0
-        return self.query_width * self.heads * self.head_dim + hidden * (self.head_dim + (self.heads if self.weighted else 0))
+        return self.query_width * self.heads * self.head_dim + hidden * (
+            self.head_dim + (self.heads if self.weighted else 0)
+        )
 
     def params(self, hidden: int) -> int:
         return self.matmul_params(hidden) + (self.other_params if self.owns_keys else 0)

@@ -260,6 +260,7 @@ def _setup(ask: SimulateAsk, setting: Setting, source: _Source) -> tuple[study.S
         devices_per_replica=int(alone.layout.replica_devices()),
         price=_number(setting.system.device_price),
         power=_number(setting.system.device.power),
+        loop=ask.loop,
     )
     return setup, _notes(ask, setting, setup, [text for text in (said, swapping) if text]), per_token
 
@@ -458,6 +459,7 @@ def answer_simulate(
         kv_tokens=float(setup.limits.blocks * setup.limits.block_tokens),
         kv_bytes_per_token=per_token,
         slo=slo,
+        loop=None if run is None else run.loop,
         run=None if measures is None else measures_report(measures),
         curve=None if curve is None else [_point(point) for point in curve],
         policies={name: measures_report(one) for name, one in side.items()} or None,
@@ -467,14 +469,22 @@ def answer_simulate(
         iterations=None if run is None else played.iterations(run),
         timeline=played.timeline(run, ask.timeline) if run is not None and ask.timeline else None,
         request=None if run is None or ask.request is None else played.path(run, ask.request),
-        requests_table=_table(run, ask.columns) if run is not None and ask.requests_table else None,
-        steps_table=run.steps() if run is not None and ask.steps_table else None,
+        requests_table=_listed(_table(run, ask.columns)) if run is not None and ask.requests_table else None,
+        steps_table=_listed(run.steps()) if run is not None and ask.steps_table else None,
     )
 
 
-def _table(run: Run, columns: Sequence[str] | None) -> dict[str, list[Any]]:
+def _table(run: Run, columns: Sequence[str] | None) -> dict[str, Any]:
     found = run.columns()
     return found if columns is None else {name: found[name] for name in columns}
+
+
+def _listed(table: dict[str, Any]) -> dict[str, list[Any]]:
+    """A table as plain data; what an array holds as NaN did not happen."""
+    return {
+        name: column if isinstance(column, list) else [None if value != value else value for value in column.tolist()]
+        for name, column in table.items()
+    }
 
 
 def _watch(progress: Callable[[int, int], None] | None, cancel: Callable[[], bool] | None) -> Watch | None:
@@ -500,6 +510,8 @@ def _said(run: Run, measures: Measures) -> list[str]:
     if run.refused:
         first = min(run.refused)
         notes.append(f"{len(run.refused):,} requests can never run and were refused: {first}: {run.refused[first]}")
+    if run.why_python is not None:
+        notes.append(f"played by the Python loop, slower and to the same result: {run.why_python}")
     if measures.unfinished:
         notes.append(f"stopped early: {measures.unfinished:,} requests are unfinished")
     return notes

@@ -102,6 +102,8 @@ class SimulateAsk(_Placed, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Spans of time that the report's timeline has."""
     request: Length | None = None
     """Number of a request, from 0, whose way the report tells."""
+    loop: Literal["auto", "python", "numba"] = "auto"
+    """Loop of the engine: auto compiles long runs where Numba is installed; every loop gives the same run."""
     requests_table: bool = False
     """Whether the report has a row for every request."""
     columns: list[Column] | None = None
@@ -268,6 +270,8 @@ class SimulateReport(_Report, frozen=True, kw_only=True, tag="simulate"):
     """Tokens of cache per replica."""
     kv_bytes_per_token: Bytes
     slo: dict[str, Seconds]
+    loop: str | None = None
+    """Loop that played the run: python, or numba; None when only a curve was asked for."""
     run: MeasuresReport | None = None
     """None when only a curve was asked for."""
     curve: list[PointReport] | None = None

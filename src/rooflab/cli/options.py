@@ -106,7 +106,9 @@ FLAGS: dict[str, Flag] = {
     "block_tokens": Flag("Tokens of a block of cache.", panel=ENGINE),
     "kv_tokens": Flag("Tokens of cache of a replica; else what the memory holds.", panel=ENGINE),
     "caching": Flag("Find prefixes in the cache.", panel=ENGINE),
-    "swap": Flag('Host memory per device for the cache of preempted requests: "64 GB"; else computed again.', "SIZE", ENGINE),
+    "swap": Flag(
+        'Host memory per device for the cache of preempted requests: "64 GB"; else computed again.', "SIZE", ENGINE
+    ),
     "host_link": Flag('Between a device and its host: "25 GB/s"; else the device\'s own.', "RATE", ENGINE),
     "replicas": Flag("Equal engines behind one router.", panel=ENGINE),
     "routing": Flag("Which replica a request goes to.", panel=ENGINE),
@@ -122,6 +124,7 @@ FLAGS: dict[str, Flag] = {
     "policies": Flag('Policies on the same traffic: "chunked,static" or all.', "LIST", STUDY),
     "warmup": Flag("First requests left out of the times.", panel=STUDY),
     "seed": Flag("Seed of the random numbers.", panel=STUDY),
+    "loop": Flag("Python, or compiled by Numba; both give the same run.", panel=STUDY),
     "detail": Flag("Add the steps behind the times, operator by operator.", panel="Output"),
 }
 SPELLED = {"changes": "--set", "switches": "--switch"}

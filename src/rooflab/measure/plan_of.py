@@ -308,7 +308,9 @@ def _elementwise(quick: bool) -> list[Case]:
                     "n_expanded_embd": inner,
                     "vocab_size": 32000,
                 }
-                found.append(Case(family="elementwise", columns=columns, flop=0.0, traffic=moved, footprint=2.0 * moved))
+                found.append(
+                    Case(family="elementwise", columns=columns, flop=0.0, traffic=moved, footprint=2.0 * moved)
+                )
     return found
 
 

@@ -42,7 +42,10 @@ def measure_page(report: Report) -> Page:
     text = f"{done:,} of {planned:,} cases measured"
     if report["resumed"]:
         text += f", {report['resumed']:,} of them before"
-    blocks: list[Block] = [Verdict(not report["stopped"] and done == planned, text, report["stopped"]), _families(report)]
+    blocks: list[Block] = [
+        Verdict(not report["stopped"] and done == planned, text, report["stopped"]),
+        _families(report),
+    ]
     if report["steps"]:
         blocks.append(_steps(report["steps"]))
     blocks.append(Words(title="Notes", lines=tuple(_notes(report))))

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
+from typing import Any, Literal
 
 import msgspec
 
+from rooflab.sim import fast
 from rooflab.sim.clock import NEVER, ticks, ticks_up
 from rooflab.sim.engine import Ledger, Replica
 from rooflab.sim.run import Run
 from rooflab.sim.schedule import Limits, Policy, Router, policy, router
 from rooflab.sim.surface import StepSurface
-from rooflab.sim.traffic import Traffic
+from rooflab.sim.traffic import MANY, Traffic
 from rooflab.units import InputError
 
 Watch = Callable[[int, int], bool]
 """Told (requests finished, requests) now and then; True stops the run, which then says that it is not complete."""
+Loop = Literal["auto", "python", "numba"]
 _OFTEN = 2048
 
 
@@ -45,8 +48,9 @@ def refused(traffic: Traffic, limits: Limits) -> dict[int, str]:
     reasons: dict[int, str] = {}
     most = limits.blocks * limits.block_tokens
     whole = most if limits.chunked else min(most, limits.budget)
-    if max(traffic.prompt, default=0) + max(traffic.output, default=0) - 1 <= whole:
+    if _most(traffic.prompt) + _most(traffic.output) - 1 <= whole:
         return reasons
+    traffic = traffic.listed()
     for request, (prompt, output) in enumerate(zip(traffic.prompt, traffic.output, strict=True)):
         stored = prompt + output - 1
         if -(-stored // limits.block_tokens) > limits.blocks:
@@ -60,6 +64,10 @@ def refused(traffic: Traffic, limits: Limits) -> dict[int, str]:
         )
         raise InputError(f"{every}: {reasons[first]}; use shorter requests or more memory")
     return reasons
+
+
+def _most(column: Any) -> int:
+    return max(column, default=0) if isinstance(column, list) else int(column.max(initial=0))
 
 
 class Cluster:
@@ -209,10 +217,12 @@ def simulate(
     routing: str | Router = "round_robin",
     watch: Watch | None = None,
     longest_jump: int = NEVER,
+    loop: Loop = "auto",
 ) -> Run:
     """Plays a traffic on equal replicas; a policy or router of one's own goes in as `rule` and `routing`.
 
-    `longest_jump=1` takes every iteration as an event of its own: the same result, slower.
+    `longest_jump=1` takes every iteration as an event of its own: the same result, slower. `loop`: numba asks for the compiled
+    loop, auto takes it for long runs; what it cannot play is played in Python, to the same end, and the run says why.
     """
     if replicas < 1:
         raise InputError(f"replicas: {replicas} must be at least 1")
@@ -220,8 +230,22 @@ def simulate(
         raise InputError("caching: needs a cache in pages; do not reserve whole requests")
     rule = rule or policy(policy_name)
     chosen = router(routing) if isinstance(routing, str) else routing
+    why = None
+    if loop == "numba" or (loop == "auto" and len(traffic) >= MANY):
+        why = fast.why_not(traffic, surface, limits, rule, replicas, chosen)
+        if why is None:
+            run = fast.simulate(
+                traffic, surface, limits, rule, refused=refused(traffic, limits), replicas=replicas, watch=watch,
+                longest_jump=longest_jump,
+            )  # fmt: skip
+            if run is not None:
+                return run
+            why = "the clock goes beyond 64 bits"
+    traffic = traffic.listed()
     cluster = Cluster(
         traffic, surface, limits, rule, replicas=replicas, routing=chosen, watch=watch, longest_jump=longest_jump
     )
     complete = cluster.run()
-    return Run.of(cluster, limits, rule.name, complete)
+    run = Run.of(cluster, limits, rule.name, complete)
+    run.why_python = why
+    return run

@@ -8,9 +8,11 @@ from typing import Any
 
 import msgspec
 
+from rooflab import num
 from rooflab.estimate import MILLION
+from rooflab.sim import arrays, fast
 from rooflab.sim.clock import seconds
-from rooflab.sim.run import Run
+from rooflab.sim.run import Log, Run
 from rooflab.units import InputError, parse, shown
 
 PERCENTILES = (50, 90, 95, 99)
@@ -83,7 +85,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     events: int
 
 
-def percentile(ordered: Sequence[float], p: float) -> float:
+def percentile(ordered: Any, p: float) -> float:
     """The p-th percentile of sorted values, straight between neighbours."""
     place = (len(ordered) - 1) * p / 100.0
     low = int(place)
@@ -92,15 +94,23 @@ def percentile(ordered: Sequence[float], p: float) -> float:
 
 
 def _figures(values: Sequence[float]) -> dict[str, float]:
+    if num.is_array(values):
+        import numpy
+
+        places = {int((len(values) - 1) * p / 100.0) + more for p in PERCENTILES for more in (0, 1)}
+        ordered = numpy.partition(values, sorted(place for place in places if place < len(values)))
+        return {"mean": arrays.exact_mean(values), **_percentiles(ordered)}
     ordered = sorted(values)
-    found = {f"p{p}": percentile(ordered, p) for p in PERCENTILES}
-    found["mean"] = math.fsum(ordered) / len(ordered)
-    return found
+    return {"mean": math.fsum(ordered) / len(ordered), **_percentiles(ordered)}
+
+
+def _percentiles(ordered: Any) -> dict[str, float]:
+    return {f"p{p}": float(percentile(ordered, p)) for p in PERCENTILES}
 
 
 def spread(values: Sequence[float], intervals: bool = True) -> Spread | None:
     """Mean and percentiles of values in order of arrival, with intervals when there are enough of them."""
-    if not values:
+    if not len(values):
         return None
     whole = _figures(values)
     interval: dict[str, float] = {}
@@ -109,7 +119,8 @@ def spread(values: Sequence[float], intervals: bool = True) -> Spread | None:
         parts = [_figures(values[i * size : (i + 1) * size]) for i in range(BATCHES)]
         for name in whole:
             interval[name] = half_width([part[name] for part in parts])
-    return Spread(count=len(values), **whole, least=min(values), most=max(values), interval=interval)
+    least, most = (values.min(), values.max()) if num.is_array(values) else (min(values), max(values))  # type: ignore[union-attr]
+    return Spread(count=len(values), **whole, least=float(least), most=float(most), interval=interval)
 
 
 def half_width(values: Sequence[float]) -> float:
@@ -123,7 +134,10 @@ def gaps(run: Run) -> Spread | None:
     """Gaps between tokens of a sequence, weighted by the sequences, from the log; bins of 1/256 to 1/512."""
     bins: dict[int, int] = {}
     for log in run.logs:
-        _gaps_of(log, bins)
+        if isinstance(log, Log):
+            _merge(bins, fast.gap_bins(log))
+        else:
+            _gaps_of(log, bins)
     if not bins:
         return None
     edges = sorted(bins)
@@ -140,6 +154,11 @@ def gaps(run: Run) -> Spread | None:
                 break
     mean = math.fsum(bins[edge] * values[edge] for edge in edges) / total
     return Spread(count=total, mean=mean, **found, least=values[edges[0]], most=values[edges[-1]], interval={})
+
+
+def _merge(bins: dict[int, int], more: dict[int, int]) -> None:
+    for key, weight in more.items():
+        bins[key] = bins.get(key, 0) + weight
 
 
 def _bin(ticks: int) -> int:
@@ -181,10 +200,23 @@ def overloaded(run: Run) -> bool:
     """Whether the queue grows while requests come, as the requests themselves saw it: they never follow one another."""
     if run.traffic.follows is not None:
         return False
+    waiting = arrays.waiting(run) if run.compact else _waiting(run)
+    if waiting is None:
+        return False
+    count = len(waiting)
+    third, last = count // 3, max(10, count // 20)
+    middle = arrays.added(waiting[third : 2 * third]) / third
+    late = arrays.added(waiting[2 * third :]) / (count - 2 * third)
+    end = arrays.added(waiting[-last:]) / last
+    return late > 1.3 * middle and end >= max(20.0, 0.03 * count) and end > late
+
+
+def _waiting(run: Run) -> list[int] | None:
+    """Requests that wait as each one arrives; None for runs too short to tell, or all at once."""
     order = sorted((r for r in range(len(run)) if r not in run.refused), key=lambda r: (run.arrival[r], r))
     count = len(order)
     if count < 100 or run.arrival[order[0]] == run.arrival[order[-1]]:
-        return False
+        return None
     starts = sorted(run.admitted[r] for r in order)
     waiting, begun = [], 0
     for place, request in enumerate(order):
@@ -192,11 +224,7 @@ def overloaded(run: Run) -> bool:
         while begun < count and starts[begun] <= now:
             begun += 1
         waiting.append(place - begun)
-    third = count // 3
-    middle = math.fsum(waiting[third : 2 * third]) / third
-    late = math.fsum(waiting[2 * third :]) / (count - 2 * third)
-    end = math.fsum(waiting[-max(10, count // 20) :]) / max(10, count // 20)
-    return late > 1.3 * middle and end >= max(20.0, 0.03 * count) and end > late
+    return waiting
 
 
 def limits_of(text: str | Mapping[str, Any] | None) -> dict[str, float]:
@@ -217,8 +245,10 @@ def limits_of(text: str | Mapping[str, Any] | None) -> dict[str, float]:
     return found
 
 
-def _kept(run: Run, columns: dict[str, list[Any]], slo: Mapping[str, float], order: list[int]) -> int:
+def _kept(run: Run, columns: dict[str, Any], slo: Mapping[str, float], order: Any) -> int:
     """Requests that met every limit."""
+    if run.compact:
+        return arrays.kept(columns, slo, order)
     kept = 0
     for request in order:
         kept += all(
@@ -235,7 +265,7 @@ def measure(
     devices: int = 1,
     price: float | None = None,
     power: float | None = None,
-    columns: dict[str, list[Any]] | None = None,
+    columns: dict[str, Any] | None = None,
 ) -> Measures:
     """Every figure of a run; the first `warmup` requests by arrival count for throughput but not for the times.
 
@@ -245,13 +275,11 @@ def measure(
     served = run.served()
     order, overload = served[warmup:], overloaded(run)
     span = run.makespan()
-    output = prompt = hits = 0
-    for request in served:
-        output += run.traffic.output[request]
-        prompt += run.traffic.prompt[request]
-        hits += run.cached[request]
+    output, prompt, hits = (
+        arrays.added_at(column, served) for column in (run.traffic.output, run.traffic.prompt, run.cached)
+    )
     times = {
-        name: spread([value for r in order if (value := columns[name][r]) is not None])
+        name: spread(_happened(columns[name], order))
         for name in ("ttft_from_admission", "tpot", *(() if overload else ("ttft", "e2e", "queue_time")))
     }
     kept = _kept(run, columns, slo, order) if slo else None
@@ -272,11 +300,11 @@ def measure(
         request_rate=rate,
         output_throughput=output / span if span else 0.0,
         total_throughput=(output + prompt) / span if span else 0.0,
-        goodput=None if kept is None or not order else rate * kept / len(order),
-        attainment=None if kept is None or not order else kept / len(order),
+        goodput=None if kept is None or not len(order) else rate * kept / len(order),
+        attainment=None if kept is None or not len(order) else kept / len(order),
         **_occupancy(run, span),
-        preemptions=sum(run.preempted),  # int
-        swaps=sum(run.swapped),  # int
+        preemptions=arrays.added(run.preempted),
+        swaps=arrays.added(run.swapped),
         cache_hit_rate=hits / prompt if run.limits.caching and prompt else None,
         cost_per_million_tokens=_per_million(price, devices, span, output + prompt),
         cost_per_million_output_tokens=_per_million(price, devices, span, output),
@@ -284,6 +312,13 @@ def measure(
         iterations=run.iterations(),
         events=run.events,
     )
+
+
+def _happened(column: Any, order: Any) -> Sequence[float]:
+    """Values in the order of requests, without those that there are not."""
+    if num.is_array(column):
+        return arrays.without_gaps(column, order)
+    return [value for request in order if (value := column[request]) is not None]
 
 
 def _per_million(rate: float | None, devices: int, span: float, tokens: int) -> float | None:
@@ -296,15 +331,9 @@ def _occupancy(run: Run, span: float) -> dict[str, float]:
     worked = slots = blocks = pools = 0
     peak = 0.0
     for log, pool in zip(run.logs, run.pools, strict=True):
-        most = 0
-        for row in log:
-            worked += row[2]
-            slots += row[2] * row[6]
-            blocks += row[2] * row[7]
-            pools += row[2] * pool
-            if row[7] > most:
-                most = row[7]
-        peak = max(peak, most / pool)
+        of_log = arrays.occupancy(log, pool) if isinstance(log, Log) else _occupancy_of(log, pool)
+        worked, slots, blocks, pools = (a + b for a, b in zip((worked, slots, blocks, pools), of_log[:4], strict=True))
+        peak = max(peak, of_log[4] / pool)
     mean = slots / worked if worked else 0.0
     return {
         "running": mean,
@@ -313,3 +342,15 @@ def _occupancy(run: Run, span: float) -> dict[str, float]:
         "kv_peak": peak,
         "busy": seconds(worked, run.bits) / span / run.replicas if span else 0.0,
     }
+
+
+def _occupancy_of(log: list[tuple[int, ...]], pool: int) -> tuple[int, int, int, int, int]:
+    """Ticks at work; of these times sequences, blocks used and blocks there are; most blocks used."""
+    worked = slots = blocks = most = 0
+    for row in log:
+        worked += row[2]
+        slots += row[2] * row[6]
+        blocks += row[2] * row[7]
+        if row[7] > most:
+            most = row[7]
+    return worked, slots, blocks, worked * pool, most

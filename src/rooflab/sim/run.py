@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rooflab.sim import arrays
 from rooflab.sim.clock import seconds
 from rooflab.sim.schedule import POLICIES, Limits
 from rooflab.sim.traffic import Traffic
@@ -17,6 +19,25 @@ if TYPE_CHECKING:
     from rooflab.sim.engine import Replica
 
 Row = tuple[int, ...]
+Column = Any
+"""One integer per request: a list, or an array of the compiled loop."""
+
+
+class Log:
+    """An engine's log as arrays, in the order of `Run.logs`; it is walked row by row like the list of the Python loop."""
+
+    def __init__(self, columns: Any):
+        self.columns = columns
+        (
+            self.start, self.iterations, self.ticks, self.first, self.decoding, self.prompt_tokens, self.running,
+            self.blocks_used,
+        ) = columns  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __iter__(self) -> Iterator[Row]:
+        return zip(*(column.tolist() for column in self.columns), strict=True)
 
 
 class Run(msgspec.Struct, kw_only=True):
@@ -31,18 +52,18 @@ class Run(msgspec.Struct, kw_only=True):
     """False when it was stopped before the end."""
     refused: dict[int, str]
     """Requests that could never run, with the reason; they have an arrival and nothing else."""
-    arrival: list[int]
-    admitted: list[int]
+    arrival: Column
+    admitted: Column
     """When a request first took a slot."""
-    first: list[int]
-    finish: list[int]
-    preempted: list[int]
-    swapped: list[int]
+    first: Column
+    finish: Column
+    preempted: Column
+    swapped: Column
     """Preemptions that kept the cache in host memory."""
-    cached: list[int]
+    cached: Column
     """Prompt tokens found in the cache."""
-    replica: list[int]
-    logs: list[list[Row]]
+    replica: Column
+    logs: list[list[Row]] | list[Log]
     """Per replica and event: start, iterations, ticks, ticks of the first iteration, decoding sequences (negative: they wait
     for a prompt), prompt tokens, running, blocks used."""
     prompts: list[int]
@@ -54,6 +75,10 @@ class Run(msgspec.Struct, kw_only=True):
     host: list[tuple[int, int]]
     """Per replica: most blocks in host memory, and those there at the end."""
     events: int
+    loop: str = "python"
+    """Which loop played it: python, or numba where it was compiled; both give the same run."""
+    why_python: str | None = None
+    """What kept a run from the compiled loop that it was meant for."""
     made_twice: int | None = None
     """First tokens made by a prefill and again by a decode replica; None where one replica does both."""
 
@@ -88,14 +113,23 @@ class Run(msgspec.Struct, kw_only=True):
     def __len__(self) -> int:
         return len(self.arrival)
 
+    @property
+    def compact(self) -> bool:
+        """Whether the columns are arrays."""
+        return not isinstance(self.arrival, list)
+
     # ------------------------------------------------------------------ quantities
 
-    def served(self) -> list[int]:
+    def served(self) -> Column:
         """Numbers of the requests that were answered, in order of arrival."""
+        if self.compact:
+            return arrays.served(self)
         return sorted((r for r, at in enumerate(self.finish) if at >= 0), key=lambda r: (self.arrival[r], r))
 
     def ends(self) -> tuple[int, int]:
         """First arrival and last completion, in ticks."""
+        if self.compact:
+            return arrays.ends(self)
         begun = [at for at in self.arrival if at >= 0]
         return (min(begun, default=0), max(max(self.finish, default=0), 0))
 
@@ -106,14 +140,19 @@ class Run(msgspec.Struct, kw_only=True):
 
     def iterations(self) -> int:
         """Iterations of all replicas."""
+        if self.compact:
+            return arrays.exact_sum(*(log.iterations for log in self.logs))  # type: ignore[union-attr]
         total = 0
         for log in self.logs:
             for row in log:
                 total += row[1]
         return total
 
-    def columns(self) -> dict[str, list[Any]]:
-        """One row per request in seconds and tokens, in order of number: the per-request table."""
+    def columns(self) -> dict[str, Any]:
+        """One row per request in seconds and tokens, in order of number: the per-request table. Lists with None for what did not
+        happen, or arrays with NaN."""
+        if self.compact:
+            return arrays.columns(self)
         scale = math.ldexp(1.0, -self.bits)
         names = ("arrival", "admitted", "first", "finish")
         table: dict[str, list[Any]] = {"request": list(range(len(self)))}
@@ -138,8 +177,10 @@ class Run(msgspec.Struct, kw_only=True):
             table[name] = getattr(self, name)
         return table
 
-    def steps(self) -> dict[str, list[Any]]:
+    def steps(self) -> dict[str, Any]:
         """One row per event in seconds: the per-step table; a stretch of equal decode iterations is one row."""
+        if self.compact:
+            return arrays.steps(self)
         scale = math.ldexp(1.0, -self.bits)
         names = ("start", "iterations", "time", "first_time", "decoding", "prompt_tokens", "running", "blocks_used")
         table: dict[str, list[Any]] = {"replica": [], **{name: [] for name in names}}
@@ -154,7 +195,9 @@ class Run(msgspec.Struct, kw_only=True):
     # ------------------------------------------------------------------ laws
 
     def check(self) -> None:
-        """Asserts what every run must obey: conservation, causality, a monotone clock, room, work conservation."""
+        """Asserts what every run must obey: conservation, causality, a monotone clock, room, order, work conservation."""
+        if self.compact:
+            return arrays.check(self)
         self._check_requests()
         for index, log in enumerate(self.logs):
             _check_log(log, self.limits.slots, self.pools[index])
@@ -223,7 +266,7 @@ def hosted(replica: Replica) -> tuple[int, int]:
     return (0, 0) if replica.host is None else (replica.host.peak, replica.host.used)
 
 
-def _check_log(log: list[Row], slots: int, blocks: int) -> None:
+def _check_log(log: Iterable[Row], slots: int, blocks: int) -> None:
     """The clock never runs back, and slots, tokens and blocks stay within the limits."""
     end = 0
     for start, count, duration, first, decoding, prompt, running, used in log:

@@ -36,7 +36,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Whether an iteration is decided when the one before it starts: async_scheduling."""
     caching: bool = False
     """Whether blocks stay findable after use: prefix caching, and a preempted request's own blocks."""
-    host_blocks: Annotated[int, msgspec.Meta(ge=0, le=2**40)] = 0
+    host_blocks: Annotated[int, msgspec.Meta(ge=0, le=2**40)] = 0  # count
     """Blocks of host memory that take the cache of preempted requests (swap); one that does not fit there is computed again."""
     swap_time: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
     """Seconds that a block takes to the host, and back again; the engine waits for it."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from random import Random
 
-_LN2 = 0.6931471805599453
-_ROOT_HALF = 0.7071067811865476
+LN2 = 0.6931471805599453
+ROOT_HALF = 0.7071067811865476
 
 
 def stream(seed: int, name: str) -> Random:
@@ -21,20 +21,20 @@ def stream(seed: int, name: str) -> Random:
 def log(x: float) -> float:
     """Natural logarithm of a positive number, the same bits on every platform."""
     mantissa, exponent = math.frexp(x)
-    if mantissa < _ROOT_HALF:
+    if mantissa < ROOT_HALF:
         mantissa, exponent = mantissa * 2.0, exponent - 1
     s = (mantissa - 1.0) / (mantissa + 1.0)
     z = s * s
     odd = 1.0 / 21.0
     for n in (19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0):
         odd = odd * z + 1.0 / n
-    return exponent * _LN2 + 2.0 * s * (odd * z + 1.0)
+    return exponent * LN2 + 2.0 * s * (odd * z + 1.0)
 
 
 def exp(x: float) -> float:
     """Exponential of a moderate number, the same bits on every platform."""
-    whole = math.floor(x / _LN2 + 0.5)
-    rest = x - whole * _LN2
+    whole = math.floor(x / LN2 + 0.5)
+    rest = x - whole * LN2
     total = 1.0
     for n in range(15, 0, -1):
         total = total * rest / n + 1.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rooflab.sim.cluster import Transfer, Watch, simulate
+from rooflab.sim.cluster import Loop, Transfer, Watch, simulate
 from rooflab.sim.measure import Measures, Spread, measure
 from rooflab.sim.run import Run
 from rooflab.sim.schedule import Limits, Policy
@@ -43,6 +43,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     devices_per_replica: int = 1
     price: float | None = None
     power: float | None = None
+    loop: Loop = "auto"
 
     def devices(self) -> int:
         """Devices of all replicas."""
@@ -66,6 +67,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             replicas=self.replicas,
             routing=self.routing,
             watch=watch,
+            loop=self.loop,
         )
 
     def measured(self, run: Run, **more: Any) -> Measures:

@@ -71,6 +71,11 @@ class LineSurface:
         self._fixed, self._sequence = ticks(fixed, bits), ticks(per_sequence, bits)
         self._context, self._prompt = ticks(per_context, bits), ticks(per_prompt_token, bits)
 
+    @property
+    def terms(self) -> tuple[int, int, int, int]:
+        """Ticks of an iteration, and of each sequence, token of context and prompt token."""
+        return self._fixed, self._sequence, self._context, self._prompt
+
     def segment(self, batch: int, total: int) -> Segment:
         return (self._fixed + self._sequence * batch, self._context, ENDLESS)
 
@@ -103,7 +108,7 @@ class SceneSurface:
         self._rates = rates_of(scene.profile, scene.system.device.launch_time)["mid"]
         self._whole = scene.profile.group == "step"
         knots = {float(2**power) for power in range(5, 24)} | set(breakpoints(scene.model))
-        self._knots = sorted(int(knot) for knot in knots)
+        self.knots = sorted(int(knot) for knot in knots)
         self._segments: dict[int, Segment] = {}
         self._decode: dict[tuple[int, int], float] = {}
         self._rest: dict[int, int] = {}
@@ -159,13 +164,13 @@ class SceneSurface:
     # ------------------------------------------------------------------ decode
 
     def segment(self, batch: int, total: int) -> Segment:
-        index = bisect_right(self._knots, total // batch)
+        index = bisect_right(self.knots, total // batch)
         found = self._segments.get(batch * _STRIDE + index)
-        return found if found is not None else self._new_segment(batch, index)
+        return found if found is not None else self.segment_at(batch, index)
 
-    def _new_segment(self, batch: int, index: int) -> Segment:
-        """The line between two knots of the mean context; beyond the last knot the last line goes on."""
-        knots = self._knots
+    def segment_at(self, batch: int, index: int) -> Segment:
+        """The line before the knot of this index of the mean context; beyond the last knot the last line goes on."""
+        knots = self.knots
         last = index >= len(knots)
         high = knots[-1] if last else knots[index]
         low = knots[-2] if last else (knots[index - 1] if index else 1)
@@ -179,7 +184,7 @@ class SceneSurface:
 
     # ------------------------------------------------------------------ prompts
 
-    def _rest_of(self, tokens: int) -> int:
+    def rest_of(self, tokens: int) -> int:
         """Ticks of everything but attention for prompt tokens, one row at the output head."""
         found = self._rest.get(tokens)
         if found is None:
@@ -188,7 +193,7 @@ class SceneSurface:
             found = self._rest[tokens] = ticks(self._split(step)[1], self.bits)
         return found
 
-    def _rest_of_decode(self, batch: int) -> int:
+    def rest_of_decode(self, batch: int) -> int:
         """Ticks of everything but attention for decoding sequences, each a row at the output head."""
         found = self._rest_decode.get(batch)
         if found is None:
@@ -196,7 +201,7 @@ class SceneSurface:
             found = self._rest_decode[batch] = ticks(self._split(step)[1], self.bits)
         return found
 
-    def _attention_at(self, new: int, cached: int) -> float:
+    def attention_at(self, new: int, cached: int) -> float:
         """Seconds of one chunk's attention, and of whatever else its cache costs, at a node of the grid."""
         found = self._attention.get((new, cached))
         if found is None:
@@ -216,12 +221,12 @@ class SceneSurface:
             c0, c1 = _lines(cached)
             x = (new - n0) / (n1 - n0) if n1 > n0 else 0.0
             y = (cached - c0) / (c1 - c0) if c1 > c0 else 0.0
-            low = self._attention_at(n0, c0) if not y else _between(
-                self._attention_at(n0, c0), self._attention_at(n0, c1), y
+            low = self.attention_at(n0, c0) if not y else _between(
+                self.attention_at(n0, c0), self.attention_at(n0, c1), y
             )  # fmt: skip
             if x:
-                high = self._attention_at(n1, c0) if not y else _between(
-                    self._attention_at(n1, c0), self._attention_at(n1, c1), y
+                high = self.attention_at(n1, c0) if not y else _between(
+                    self.attention_at(n1, c0), self.attention_at(n1, c1), y
                 )  # fmt: skip
                 low = _between(low, high, x)
             if len(self._chunks) > 1 << 18:
@@ -237,13 +242,13 @@ class SceneSurface:
             time += self._attention_of(chunk)
         if len(chunks) > 1:  # one launch serves all chunks
             time -= (len(chunks) - 1) * self._attention_of((1, 0))
-        time += self._rest_of(tokens)
+        time += self.rest_of(tokens)
         rows = batch + len(chunks)
         if rows > 1:
-            time += self._rest_of_decode(rows) - self._rest_of(rows)
+            time += self.rest_of_decode(rows) - self.rest_of(rows)
         if batch:
             a, b, _ = self.segment(batch, total)
-            time += max(0, a + b * total - self._rest_of_decode(batch))
+            time += max(0, a + b * total - self.rest_of_decode(batch))
         return max(1, time)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from rooflab.sim import draws
 from rooflab.sim.streams import exp, exponential, gamma, log, normal, stream
 from rooflab.units import InputError, parse, parse_count, shown
 
@@ -15,10 +16,12 @@ LONGEST = 2**24
 """Tokens a prompt or an answer may have."""
 MOST = 10**7
 """Requests a run may have."""
+MANY = 200_000
+"""Requests from which columns are arrays where NumPy is installed, and a compiled loop pays."""
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests as columns, one entry each, in the order of their numbers.
+    """Requests as columns, one entry each, in the order of their numbers: lists, or arrays of many requests.
 
     A request that follows another (a user's next one, a conversation's next turn) has no arrival of its own: it comes `think`
     seconds after its predecessor has finished.
@@ -45,6 +48,12 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
     def __len__(self) -> int:
         return len(self.prompt)
 
+    def listed(self) -> Traffic:
+        """The same with plain lists, which walk faster one by one."""
+        columns = {name: getattr(self, name) for name in ("arrival", "prompt", "output")}
+        changes = {name: column.tolist() for name, column in columns.items() if not isinstance(column, list)}
+        return msgspec.structs.replace(self, **changes) if changes else self
+
     def part(self, first: int, count: int) -> Traffic:
         """Requests `first` to `first + count` of an open-loop traffic, in the same order."""
         if self.follows is not None:
@@ -58,7 +67,11 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
 
     def faster(self, factor: float) -> Traffic:
         """The same requests arriving `factor` times as fast."""
-        arrival = [None if moment is None else moment / factor for moment in self.arrival]
+        arrival: Any = (
+            [None if moment is None else moment / factor for moment in self.arrival]
+            if isinstance(self.arrival, list)
+            else self.arrival / factor
+        )
         return msgspec.structs.replace(self, arrival=arrival, title=f"{self.title}, {factor:g}× as fast")
 
 
@@ -201,7 +214,12 @@ def open_loop(
     _check(requests)
     if not rate > 0.0:
         raise InputError(f"rate: {rate} must be above zero, in requests per second; for example 10")
+    kind = "Poisson" if variation == 1.0 else "evenly spaced" if not variation else f"gamma (variation {variation:g})"
+    title = f"{kind} arrivals at {rate:g} requests/s, seed {seed}"
     gaps = stream(seed, "arrivals")
+    if as_arrays(requests) and variation in (0.0, 1.0):
+        arrival = draws.arrivals(gaps, requests, rate, variation)
+        return _drawn(requests, prompt, output, seed, arrival=arrival, title=title)
     moment, arrival = 0.0, []
     shape = 1.0 / (variation * variation) if variation else 0.0
     for _ in range(requests):
@@ -210,8 +228,6 @@ def open_loop(
         else:
             moment += gamma(gaps, shape) / shape / rate if shape else 1.0 / rate
         arrival.append(moment)
-    kind = "Poisson" if variation == 1.0 else "evenly spaced" if not variation else f"gamma (variation {variation:g})"
-    title = f"{kind} arrivals at {rate:g} requests/s, seed {seed}"
     return _drawn(requests, prompt, output, seed, arrival=arrival, title=title)
 
 
@@ -270,7 +286,14 @@ def _drawn(requests: int, prompt: Lengths, output: Lengths, seed: int, **columns
     )
 
 
-def _sampled(distribution: Lengths, rng: Random, requests: int) -> list[int]:
+def as_arrays(requests: int) -> bool:
+    """Whether so many requests are kept in arrays."""
+    return requests >= MANY and draws.installed()
+
+
+def _sampled(distribution: Lengths, rng: Random, requests: int) -> Any:
+    if as_arrays(requests):
+        return draws.lengths(distribution, rng, requests)
     if distribution.form == "fixed":
         return [int(distribution.a)] * requests
     draw = distribution.sampler(rng)

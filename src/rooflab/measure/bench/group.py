@@ -91,9 +91,7 @@ def serve(rank: int, ranks: int, port: int, cpu: bool, asked: Any, answers: Any)
     distributed.destroy_process_group()
 
 
-def _timed(
-    torch: Any, distributed: Any, place: str, ranks: int, name: str, message: int, budget: float
-) -> list[float]:
+def _timed(torch: Any, distributed: Any, place: str, ranks: int, name: str, message: int, budget: float) -> list[float]:
     """Seconds an exchange; the message is the larger buffer of a rank, in 16-bit numbers."""
     count = max(message // 2 // ranks, 1) * ranks
     whole = torch.ones(count, dtype=torch.float16, device=place)

@@ -71,7 +71,9 @@ class Models:
         batch, prompt = int(columns["batch_size"]), int(columns["isl"])
         tokens = torch.randint(0, model.config.vocab_size, (batch, prompt), device=device.place)
         with torch.inference_mode():
-            prefill, _ = device.clock.samples([lambda: model(input_ids=tokens, use_cache=False, logits_to_keep=1)], budget)
+            prefill, _ = device.clock.samples(
+                [lambda: model(input_ids=tokens, use_cache=False, logits_to_keep=1)], budget
+            )
             step = self._decode(model, tokens, torch)
             decode, graph = device.clock.samples([step], budget)
         return Taken(samples={"prefill": prefill, "decode": decode}, graph=graph)
