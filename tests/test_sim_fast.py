@@ -350,6 +350,10 @@ def test_the_report_says_which_loop_ran(monkeypatch):
         compiled_report = api.answer(ask)
         assert compiled_report["loop"] == "numba"
         assert compiled_report["run"] == report["run"]
+        more = {"timeline": 40, "request": 7, "columns": ["ttft", "prompt"], "requests_table": True}
+        ours, theirs = (api.answer({**ask, **more, "loop": loop}) for loop in ("numba", "python"))
+        for name in ("run", "iterations", "timeline", "request", "requests_table"):
+            assert ours[name] == theirs[name] is not None, name
         json.dumps(api.answer({**ask, "requests_table": True, "steps_table": True}), allow_nan=False)
 
 

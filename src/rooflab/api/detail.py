@@ -17,7 +17,9 @@ BOUNDS = {"weight": "memory", "kv": "memory", "activation": "memory", "comm": "n
 """The four things that can hold a step up, by the engine's finer names; the rest is latency."""
 SCOPES = ("attention", "ffn", "rest")
 _ATTENTION, _FFN = ("attention", "attention projections"), ("ffn", "experts", "router")
-_NAMED = re.compile(r"(?P<attention>S\d|C\d|rope_append|all_reduce_attention)|(?P<ffn>C?F\d|.*activation|permute|all_reduce_ffn)")
+_NAMED = re.compile(
+    r"(?P<attention>S\d|C\d|rope_append|all_reduce_attention)|(?P<ffn>C?F\d|.*activation|permute|all_reduce_ffn)"
+)
 """Operators of the two halves of a layer that their part does not tell apart."""
 TERMS = ("memory", "compute", "network", "latency")
 

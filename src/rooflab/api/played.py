@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from rooflab.api.simulate_asks import Chunk, IterationsReport, PathReport, TimelineReport
+from rooflab.sim import arrays
 from rooflab.sim.clock import seconds
-from rooflab.sim.run import Run
+from rooflab.sim.run import Log, Run
 from rooflab.units import InputError
 
 Change = tuple[int, int]
@@ -34,7 +35,7 @@ def timeline(run: Run, spans: int) -> TimelineReport:
             running += ((start, sequences), (start + duration, -sequences))
             used += ((start, held), (start + duration, -held))
     waiting: list[Change] = []
-    for request, (came, began) in enumerate(zip(run.arrival, run.admitted, strict=True)):
+    for request, (came, began) in enumerate(zip(arrays.listed(run.arrival), arrays.listed(run.admitted), strict=True)):
         if came >= 0 and request not in run.refused:
             waiting += ((came, 1), (began if began >= 0 else end, -1))
     scale = math.ldexp(1.0, -run.bits)
@@ -45,6 +46,12 @@ def timeline(run: Run, spans: int) -> TimelineReport:
         waiting=_means(waiting, begin, width, count),
         kv=[mean / pool if pool else 0.0 for mean in _means(used, begin, width, count)],
     )
+
+
+def plain(value: Any) -> Any:
+    """A table's entry as plain data; what an array holds as NaN did not happen."""
+    found = value.item() if hasattr(value, "item") else value
+    return None if found != found else found
 
 
 def _means(changes: Iterable[Change], begin: int, width: int, count: int) -> list[float]:
@@ -65,6 +72,11 @@ def iterations(run: Run, window: tuple[int, int] | None = None, log_of: int | No
     """Iterations that only decode beside those that compute prompts too; of one replica and between two ticks where given."""
     alone, mixed = [0, 0, 0], [0, 0, 0, 0]
     for log in run.logs if log_of is None else [run.logs[log_of]]:
+        if isinstance(log, Log):
+            of_alone, of_mixed = arrays.phases(log, window)
+            alone = [a + b for a, b in zip(alone, of_alone, strict=True)]
+            mixed = [a + b for a, b in zip(mixed, of_mixed, strict=True)]
+            continue
         for start, count, duration, _, decoding, prompt, _, _ in log:
             if window is not None and not window[0] <= start < window[1]:
                 continue
@@ -90,11 +102,11 @@ def path(run: Run, request: int) -> PathReport:
     """
     if request >= len(run):
         raise InputError(f"request: there is no number {request:,}; the run has 0 to {len(run) - 1:,}")
-    columns: dict[str, list[Any]] = run.columns()
-    own = {name: values[request] for name, values in columns.items() if name in PathReport.__struct_fields__}
+    columns = run.columns()
+    own = {name: plain(values[request]) for name, values in columns.items() if name in PathReport.__struct_fields__}
     replica, admitted, first, finish = (
-        run.replica[request], run.admitted[request], run.first[request], run.finish[request]
-    )  # fmt: skip
+        int(column[request]) for column in (run.replica, run.admitted, run.first, run.finish)
+    )
     divided = run.made_twice is not None
     chunks = []
     if first >= 0 and not divided:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from rooflab.api import played
-from rooflab.api.answers import _money_notes, header, scene_of
-from rooflab.api.resolve import Setting, setting_of
+from rooflab.api.answers import _money_notes, header
+from rooflab.api.resolve import setting_of
+from rooflab.api.serving import Source, bounded, check, for_a_page, setup_of
 from rooflab.api.simulate_asks import (
     BoardAsk,
     BoardReport,
@@ -22,25 +22,16 @@ from rooflab.api.simulate_asks import (
     SimulateReport,
     SpreadReport,
 )
-from rooflab.estimate import MILLION, Scene
-from rooflab.sim import place, study, traces
+from rooflab.estimate import MILLION
+from rooflab.sim import study
 from rooflab.sim.board import board
-from rooflab.sim.clock import bits_for
-from rooflab.sim.cluster import Transfer, Watch
+from rooflab.sim.cluster import Watch
 from rooflab.sim.measure import Measures, Spread, limits_of
 from rooflab.sim.run import Run
-from rooflab.sim.schedule import POLICIES, Limits
-from rooflab.sim.surface import SceneSurface, Speculation
-from rooflab.sim.traffic import Lengths, Traffic, burst, closed_loop, conversations, lengths, of_columns, open_loop
-from rooflab.units import InputError, format, parse, shown
+from rooflab.sim.schedule import POLICIES
+from rooflab.units import InputError, parse, shown
 
-PAGE_MOST = 200_000
-"""Requests that a page, in the browser or of the local server, is shown at most."""
-WORK_MOST = 5.0e6
-"""Iterations that prompts may need: beyond this an answer would take too long."""
 LIST_MOST = 100
-PROBED = 2000
-"""Requests that the saturated rate is taken from."""
 SHARE = 0.7
 """Share of the saturated rate when no load is given."""
 PROTOCOL = (
@@ -55,260 +46,6 @@ PROTOCOL = (
     "computed again, or fetched from the host where swap gives it room",
     "tokenisation, network and detokenisation are left out; iteration times are this estimate's own prices",
 )
-
-
-# ---------------------------------------------------------------------------------------------- traffic
-
-
-def _sources(ask: SimulateAsk) -> list[str]:
-    return [
-        name
-        for name in ("rate", "concurrency", "load", "trace", "trace_text", "arrivals")
-        if getattr(ask, name) is not None
-    ]
-
-
-def _check(ask: SimulateAsk) -> None:
-    """What no single field shows."""
-    given = _sources(ask)
-    if len(given) > 1:
-        raise InputError(f"{given[1]}: given beside {given[0]}; choose one of them")
-    if ask.turns > 1 and given and given[0] not in ("rate", "load"):
-        raise InputError(f"turns: conversations start at a rate, not with {given[0]}; give rate or load")
-    if sys.platform == "emscripten":
-        for_a_page(ask.requests)
-    if ask.find == "replicas" and ask.disaggregate is not None:
-        raise InputError("find: replicas are counted undivided; leave disaggregate out, or find the split")
-    if ask.find in ("replicas", "split") and not ask.slo:
-        raise InputError("slo: give the limits to hold, for example 'ttft=500ms,tpot=50ms'")
-
-
-def for_a_page(requests: int) -> None:
-    """Raises InputError where so many requests are for the command line rather than for a page."""
-    if requests > PAGE_MOST:
-        raise InputError(
-            f"requests: {requests:,} are too many for a page; take at most {PAGE_MOST:,} here, or run `rooflab simulate`"
-        )
-
-
-class _Source:
-    """Makes the traffic of a load and a seed: rates, users, or times the speed of a trace."""
-
-    def __init__(self, ask: SimulateAsk):
-        self.ask = ask
-        self.prompt, self.output = lengths(ask.prompt, "prompt"), lengths(ask.output, "output")
-        self.think = parse(ask.think, "s", "think")
-        self.fixed = _recorded(ask)
-
-    @property
-    def whole(self) -> bool:
-        return self.ask.concurrency is not None
-
-    def __call__(self, load: float, seed: int) -> Traffic:
-        ask = self.ask
-        if self.fixed is not None:
-            return self.fixed.faster(load) if load != 1.0 else self.fixed
-        if self.whole:
-            if load != int(load) or load < 1:
-                raise InputError(f"loads: {load:g} users; with concurrency, loads are whole numbers")
-            return closed_loop(ask.requests, int(load), self.prompt, self.output, seed=seed, think=self.think)
-        if ask.turns > 1:
-            sessions = -(-ask.requests // ask.turns)
-            return conversations(
-                sessions, ask.turns, load / ask.turns, self.prompt, self.output, seed=seed, think=self.think
-            )
-        return open_loop(ask.requests, load, self.prompt, self.output, seed=seed, variation=ask.variation)
-
-    def together(self) -> Traffic:
-        """Up to two thousand of the same requests, to be sent all at once."""
-        count = min(self.ask.requests, PROBED)
-        if self.fixed is not None:
-            return self.fixed.part(0, min(count, len(self.fixed)))
-        return burst(count, self.prompt, self.output, seed=self.ask.seed)
-
-    def typical(self) -> float:
-        """Mean tokens of a request at its end."""
-        if self.fixed is not None:
-            total = sum(self.fixed.prompt) + sum(self.fixed.output)  # int
-            return total / len(self.fixed)
-        return self.prompt.mean() + self.output.mean()
-
-
-def _recorded(ask: SimulateAsk) -> Traffic | None:
-    """The traffic of a trace or of inline rows, cut to the requests asked for."""
-    if ask.trace is not None:
-        found = traces.read(ask.trace)
-    elif ask.trace_text is not None:
-        found = traces.parse(ask.trace_text, "the file")
-    elif ask.arrivals is not None:
-        found = _rows(ask.arrivals)
-    else:
-        return None
-    if len(found) > ask.requests:
-        found = msgspec.structs.replace(found.part(0, ask.requests), title=f"{found.title}, the first {ask.requests:,}")
-    return found.faster(ask.speed) if ask.speed != 1.0 else found
-
-
-def _rows(rows: list[tuple[float, int, int]]) -> Traffic:
-    text = "arrival,prompt,output\n" + "".join(f"{at!r},{prompt},{output}\n" for at, prompt, output in rows)
-    found = traces.parse(text, "arrivals")
-    return msgspec.structs.replace(found, title=f"{len(found):,} requests as given")
-
-
-def _bounded(source: _Source, limits: Limits) -> None:
-    """Refuses prompts that alone would take too many iterations to simulate."""
-    ask, fixed = source.ask, source.fixed
-    tokens = ask.requests * ask.turns * source.prompt.mean() if fixed is None else float(sum(fixed.prompt))  # int
-    iterations = tokens / limits.budget
-    if iterations > WORK_MOST:
-        raise InputError(
-            f"budget: {limits.budget:,} tokens an iteration make {iterations:,.0f} iterations of these prompts; "
-            "raise it, or take fewer or shorter requests"
-        )
-
-
-# ---------------------------------------------------------------------------------------------- engine
-
-
-def _split(ask: SimulateAsk) -> tuple[int, int] | None:
-    if ask.disaggregate is None:
-        return None
-    before, colon, after = ask.disaggregate.partition(":")
-    if not (colon and before.strip().isdecimal() and after.strip().isdecimal()) or len(ask.disaggregate) > 11:
-        raise InputError(
-            f"disaggregate: {shown(ask.disaggregate)} is not prefill:decode replicas; write for example '1:3'"
-        )
-    return int(before), int(after)
-
-
-def _transfer(ask: SimulateAsk, setting: Setting, per_token: float) -> tuple[Transfer, str]:
-    """The link that carries the cache, and what was assumed about it."""
-    links, devices = setting.system.links, setting.layout.replica_devices()
-    if ask.link is not None:
-        bandwidth, latency = parse(ask.link, "byte/s", "link", positive=True), 0.0
-        said = f"the cache travels at {format(bandwidth, 'byte/s')} per replica, as given"
-    elif links:
-        outer = links[-1]
-        bandwidth = float(outer.bandwidth) * setting.profile.link_efficiency * devices
-        latency = float(outer.latency)
-        said = f"the cache travels over {outer.name} at {format(bandwidth, 'byte/s')} per replica"
-    else:
-        raise InputError("link: the system has no link between devices; give one, for example '50 GB/s'")
-    return Transfer(bytes_per_token=per_token * devices, bandwidth=bandwidth, latency=latency), said
-
-
-def _swapped(ask: SimulateAsk, setting: Setting, limits: Limits, per_token: float) -> tuple[Limits, str]:
-    """Limits with room in host memory, priced over the host link, and what was assumed."""
-    if ask.swap is None:
-        if ask.host_link is not None:
-            raise InputError("host_link: counts only with swap; give the host memory, for example swap '64 GB'")
-        return limits, ""
-    if ask.paging == "reserve":
-        raise InputError(
-            "swap: nobody is preempted when whole requests are reserved; leave paging at paged, or swap out"
-        )
-    memory = float(parse(ask.swap, "byte", "swap", positive=True))
-    bandwidth = setting.system.device.host_bandwidth if ask.host_link is None else ask.host_link
-    if bandwidth is None:
-        raise InputError(
-            f"host_link: no figure is known for {setting.system.device.name}; give one, for example '25 GB/s'"
-        )
-    rate, block = float(parse(bandwidth, "byte/s", "host_link", positive=True)), per_token * limits.block_tokens
-    blocks = min(int(memory / block), 2**39)
-    if not blocks:
-        raise InputError(f"swap: {format(memory, 'byte')} holds no block of {format(block, 'byte')}; give more")
-    said = (
-        f"swap: preempted requests' cache moves at {format(rate, 'byte/s')} per device, and the engine waits for it; "
-        f"{blocks:,} blocks fit the host, what does not is computed again"
-    )
-    return msgspec.structs.replace(limits, host_blocks=blocks, swap_time=block / rate), said
-
-
-def _setup(ask: SimulateAsk, setting: Setting, source: _Source) -> tuple[study.Setup, list[str], float]:
-    """The engine to simulate, notes about it, and the cache bytes of a token on one device."""
-    alone = msgspec.structs.replace(setting, layout=msgspec.structs.replace(setting.layout, dp=1))
-    scene = scene_of(alone)
-    typical = source.typical()
-    blocks = None if ask.kv_tokens is None else max(1, ask.kv_tokens // ask.block_tokens)
-    limits = place.limits_for(
-        scene,
-        typical,
-        blocks=blocks,
-        block_tokens=ask.block_tokens,
-        slots=ask.slots,
-        budget=ask.budget,
-        kv=ask.paging,
-        chunked=ask.chunked,
-        asynchronous=ask.ahead,
-        caching=ask.caching,
-    )
-    limits, swapping = _swapped(ask, alone, limits, place.bytes_per_token(scene, typical))
-    draft = Speculation(draft_tokens=ask.draft_tokens, acceptance=ask.acceptance) if ask.draft_tokens else None
-    per_token = place.bytes_per_token(scene, typical)
-    split = _split(ask)
-    divides = split is not None or ask.find == "split"
-    transfer, said = _transfer(ask, alone, per_token) if divides else (None, "")
-    horizon = _horizon(ask, source)
-    setup = study.Setup(
-        surface=_surface(scene, bits_for(horizon), draft),
-        limits=limits,
-        policy=ask.policy,
-        replicas=ask.replicas,
-        routing=ask.routing,
-        split=split,
-        transfer=transfer,
-        devices_per_replica=int(alone.layout.replica_devices()),
-        price=_number(setting.system.device_price),
-        power=_number(setting.system.device.power),
-        loop=ask.loop,
-    )
-    return setup, _notes(ask, setting, setup, [text for text in (said, swapping) if text]), per_token
-
-
-_SURFACES: list[SceneSurface] = []
-"""The latest few: the loads and policies of a study, and requests opened one by one, price the same iterations."""
-
-
-def _surface(scene: Scene, bits: int, draft: Speculation | None) -> SceneSurface:
-    for found in list(_SURFACES):
-        if found.bits == bits and found.speculation == draft and found.scene == scene:
-            return found
-    made = SceneSurface(scene, bits, draft)
-    _SURFACES[:] = [made, *_SURFACES][:8]
-    return made
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-def _horizon(ask: SimulateAsk, source: _Source) -> float:
-    """Seconds a run takes, very roughly: what the tick of the clock is chosen by."""
-    if source.fixed is not None:
-        return 2.0 * (source.fixed.arrival[-1] or 1.0)
-    return 2.0 * ask.requests / ask.rate if ask.rate else 3600.0
-
-
-def _notes(ask: SimulateAsk, setting: Setting, setup: study.Setup, notes: list[str]) -> list[str]:
-    """What the engine leaves out or assumes."""
-    layout, devices = setting.layout, setup.devices()
-    if devices > setting.system.devices:
-        notes.append(
-            f"{devices} devices for all replicas: more than one {setting.system.name} of {setting.system.devices}"
-        )
-    if layout.pp > 1:
-        notes.append("pp: one batch is in the pipeline at a time; several in turn would raise throughput")
-    if layout.cp > 1 or layout.attention_dp > 1:
-        notes.append("one scheduler serves the whole replica: its groups are assumed to be evenly filled")
-    if ask.draft_tokens:
-        mean = Speculation(draft_tokens=ask.draft_tokens, acceptance=ask.acceptance).tokens_per_step()
-        notes.append(
-            f"drafting yields {mean:.2f} tokens a step on average, spread evenly over time; itl is then a mean; drafting a token "
-            "is assumed to take 5 % of a step"
-        )
-    if ask.paging == "reserve":
-        notes.append("the length of an answer is reserved at admission, as if max_tokens were exact")
-    return notes
 
 
 # ---------------------------------------------------------------------------------------------- reports
@@ -358,7 +95,7 @@ def _policies(ask: SimulateAsk) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _load(ask: SimulateAsk, setup: study.Setup, source: _Source) -> tuple[float, list[str]]:
+def _load(ask: SimulateAsk, setup: study.Setup, source: Source) -> tuple[float, list[str]]:
     """The load of the plain run, and what was chosen for want of one."""
     if source.fixed is not None:
         return 1.0, []
@@ -373,7 +110,7 @@ def _load(ask: SimulateAsk, setup: study.Setup, source: _Source) -> tuple[float,
 
 
 def _found(
-    ask: SimulateAsk, setup: study.Setup, source: _Source, load: float, slo: dict[str, float]
+    ask: SimulateAsk, setup: study.Setup, source: Source, load: float, slo: dict[str, float]
 ) -> FoundReport | None:
     """What was looked for."""
     more = {"warmup": ask.warmup}
@@ -424,12 +161,12 @@ def answer_simulate(
     `progress` is told (requests finished, requests) of the plain run; `cancel` returning True ends it early, and the report
     then has unfinished requests; `mapper` (an executor's map) plays the loads of a curve at once.
     """
-    _check(ask)
+    check(ask)
     setting = setting_of(ask)
-    source = _Source(ask)
+    source = Source(ask)
     slo = limits_of(ask.slo)
-    setup, notes, per_token = _setup(ask, setting, source)
-    _bounded(source, setup.limits)
+    setup, notes, per_token = setup_of(ask, setting, source)
+    bounded(source, setup.limits)
     load, said = _load(ask, setup, source)
     run = measures = None
     traffic = source(load, ask.seed)
@@ -480,9 +217,9 @@ def _table(run: Run, columns: Sequence[str] | None) -> dict[str, Any]:
 
 
 def _listed(table: dict[str, Any]) -> dict[str, list[Any]]:
-    """A table as plain data; what an array holds as NaN did not happen."""
+    """A table as plain data."""
     return {
-        name: column if isinstance(column, list) else [None if value != value else value for value in column.tolist()]
+        name: column if isinstance(column, list) else [played.plain(value) for value in column.tolist()]
         for name, column in table.items()
     }
 
@@ -533,4 +270,4 @@ def answer_board(ask: BoardAsk) -> BoardReport:
 
 ANSWERS: dict[type, Callable[[Any], Any]] = {SimulateAsk: answer_simulate, BoardAsk: answer_board}
 
-__all__ = ["ANSWERS", "Lengths", "answer_simulate", "of_columns"]
+__all__ = ["ANSWERS", "answer_simulate", "for_a_page"]

@@ -292,7 +292,8 @@ def _serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.", metavar="N")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
     where: Annotated[
-        str | None, typer.Option("--store", help="File of saved scenarios; with HOST, shared only if named.", metavar="FILE")
+        str | None,
+        typer.Option("--store", help="File of saved scenarios; with HOST, shared only if named.", metavar="FILE"),
     ] = None,
 ) -> None:
     from rooflab.web import serve

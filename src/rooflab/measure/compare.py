@@ -93,7 +93,12 @@ BY = ("family", "system", "backend", "dtype")
 
 
 def operators_errors(
-    path: str | Path | Any, *, held: bool = False, prices: str = "fitted", left_out: bool = False, by: Sequence[str] = BY
+    path: str | Path | Any,
+    *,
+    held: bool = False,
+    prices: str = "fitted",
+    left_out: bool = False,
+    by: Sequence[str] = BY,
 ) -> dict[str, Any]:
     """Errors of every row of a table, a folder of tables, or a frame, by family, system, engine and format.
 
@@ -112,7 +117,9 @@ def operators_errors(
         key = tuple(getattr(batch, name) for name in by)
         counted[key] = counted.get(key, 0) + len(chosen.seconds)
         try:
-            groups.setdefault(key, []).append(predict(chosen, machine, from_others(machine) if left_out else None, prices))
+            groups.setdefault(key, []).append(
+                predict(chosen, machine, from_others(machine) if left_out else None, prices)
+            )
         except InputError as error:
             skipped[str(error)] = skipped.get(str(error), 0) + len(chosen.seconds)
     named = [(dict(zip(by, key, strict=True)), key, found) for key, found in sorted(groups.items()) if found]

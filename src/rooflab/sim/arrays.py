@@ -25,6 +25,11 @@ def exact_sum(*columns: Any) -> int:
     return total
 
 
+def listed(column: Any) -> list[int]:
+    """A list or an array of whole numbers as a list."""
+    return column if isinstance(column, list) else column.tolist()
+
+
 def added(column: Any) -> int:
     """Sum of a list or an array of whole numbers."""
     return sum(column) if isinstance(column, list) else exact_sum(column)  # int
@@ -152,6 +157,23 @@ def occupancy(log: Log, pool: int) -> tuple[int, int, int, int, int]:
     worked = exact_sum(log.ticks)
     most = int(log.blocks_used.max())
     return worked, exact_dot(log.ticks, log.running), exact_dot(log.ticks, log.blocks_used), worked * pool, most
+
+
+def phases(log: Log, window: tuple[int, int] | None) -> tuple[list[int], list[int]]:
+    """Of iterations that only decode: their number, ticks and sequences; of those with prompts the same and prompt tokens."""
+    import numpy
+
+    inside = numpy.ones(len(log), bool) if window is None else (log.start >= window[0]) & (log.start < window[1])
+    decoding = numpy.maximum(log.decoding, 0)
+    alone, mixed = inside & (log.prompt_tokens == 0), inside & (log.prompt_tokens > 0)
+    return (
+        [
+            exact_sum(log.iterations[alone]),
+            exact_sum(log.ticks[alone]),
+            exact_dot(log.iterations[alone], decoding[alone]),
+        ],
+        [int(mixed.sum()), *(exact_sum(column[mixed]) for column in (log.ticks, decoding, log.prompt_tokens))],
+    )
 
 
 # ---------------------------------------------------------------------------------------------- laws

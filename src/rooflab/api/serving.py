@@ -1,0 +1,281 @@
+"""Serving questions made into traffic and an engine: what comes, what it runs on, and what is assumed on the way."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import msgspec
+
+from rooflab.api.answers import scene_of
+from rooflab.api.resolve import Setting
+from rooflab.api.simulate_asks import SimulateAsk
+from rooflab.estimate import Scene
+from rooflab.sim import place, study, traces
+from rooflab.sim.clock import bits_for
+from rooflab.sim.cluster import Transfer
+from rooflab.sim.schedule import Limits
+from rooflab.sim.surface import SceneSurface, Speculation
+from rooflab.sim.traffic import Traffic, burst, closed_loop, conversations, lengths, open_loop
+from rooflab.units import InputError, format, parse, shown
+
+PAGE_MOST = 200_000
+"""Requests that a page, in the browser or of the local server, is shown at most."""
+WORK_MOST = 5.0e6
+"""Iterations that prompts may need: beyond this an answer would take too long."""
+PROBED = 2000
+"""Requests that the saturated rate is taken from."""
+
+
+# ---------------------------------------------------------------------------------------------- traffic
+
+
+def _sources(ask: SimulateAsk) -> list[str]:
+    return [
+        name
+        for name in ("rate", "concurrency", "load", "trace", "trace_text", "arrivals")
+        if getattr(ask, name) is not None
+    ]
+
+
+def check(ask: SimulateAsk) -> None:
+    """What no single field shows."""
+    given = _sources(ask)
+    if len(given) > 1:
+        raise InputError(f"{given[1]}: given beside {given[0]}; choose one of them")
+    if ask.turns > 1 and given and given[0] not in ("rate", "load"):
+        raise InputError(f"turns: conversations start at a rate, not with {given[0]}; give rate or load")
+    if sys.platform == "emscripten":
+        for_a_page(ask.requests)
+    if ask.find == "replicas" and ask.disaggregate is not None:
+        raise InputError("find: replicas are counted undivided; leave disaggregate out, or find the split")
+    if ask.find in ("replicas", "split") and not ask.slo:
+        raise InputError("slo: give the limits to hold, for example 'ttft=500ms,tpot=50ms'")
+
+
+def for_a_page(requests: int) -> None:
+    """Raises InputError where so many requests are for the command line rather than for a page."""
+    if requests > PAGE_MOST:
+        raise InputError(
+            f"requests: {requests:,} are too many for a page; take at most {PAGE_MOST:,} here, or run `rooflab simulate`"
+        )
+
+
+class Source:
+    """Makes the traffic of a load and a seed: rates, users, or times the speed of a trace."""
+
+    def __init__(self, ask: SimulateAsk):
+        self.ask = ask
+        self.prompt, self.output = lengths(ask.prompt, "prompt"), lengths(ask.output, "output")
+        self.think = parse(ask.think, "s", "think")
+        self.fixed = _recorded(ask)
+
+    @property
+    def whole(self) -> bool:
+        return self.ask.concurrency is not None
+
+    def __call__(self, load: float, seed: int) -> Traffic:
+        ask = self.ask
+        if self.fixed is not None:
+            return self.fixed.faster(load) if load != 1.0 else self.fixed
+        if self.whole:
+            if load != int(load) or load < 1:
+                raise InputError(f"loads: {load:g} users; with concurrency, loads are whole numbers")
+            return closed_loop(ask.requests, int(load), self.prompt, self.output, seed=seed, think=self.think)
+        if ask.turns > 1:
+            sessions = -(-ask.requests // ask.turns)
+            return conversations(
+                sessions, ask.turns, load / ask.turns, self.prompt, self.output, seed=seed, think=self.think
+            )
+        return open_loop(ask.requests, load, self.prompt, self.output, seed=seed, variation=ask.variation)
+
+    def together(self) -> Traffic:
+        """Up to two thousand of the same requests, to be sent all at once."""
+        count = min(self.ask.requests, PROBED)
+        if self.fixed is not None:
+            return self.fixed.part(0, min(count, len(self.fixed)))
+        return burst(count, self.prompt, self.output, seed=self.ask.seed)
+
+    def typical(self) -> float:
+        """Mean tokens of a request at its end."""
+        if self.fixed is not None:
+            total = sum(self.fixed.prompt) + sum(self.fixed.output)  # int
+            return total / len(self.fixed)
+        return self.prompt.mean() + self.output.mean()
+
+
+def _recorded(ask: SimulateAsk) -> Traffic | None:
+    """The traffic of a trace or of inline rows, cut to the requests asked for."""
+    if ask.trace is not None:
+        found = traces.read(ask.trace)
+    elif ask.trace_text is not None:
+        found = traces.parse(ask.trace_text, "the file")
+    elif ask.arrivals is not None:
+        found = _rows(ask.arrivals)
+    else:
+        return None
+    if len(found) > ask.requests:
+        found = msgspec.structs.replace(found.part(0, ask.requests), title=f"{found.title}, the first {ask.requests:,}")
+    return found.faster(ask.speed) if ask.speed != 1.0 else found
+
+
+def _rows(rows: list[tuple[float, int, int]]) -> Traffic:
+    text = "arrival,prompt,output\n" + "".join(f"{at!r},{prompt},{output}\n" for at, prompt, output in rows)
+    found = traces.parse(text, "arrivals")
+    return msgspec.structs.replace(found, title=f"{len(found):,} requests as given")
+
+
+def bounded(source: Source, limits: Limits) -> None:
+    """Refuses prompts that alone would take too many iterations to simulate."""
+    ask, fixed = source.ask, source.fixed
+    tokens = ask.requests * ask.turns * source.prompt.mean() if fixed is None else float(sum(fixed.prompt))  # int
+    iterations = tokens / limits.budget
+    if iterations > WORK_MOST:
+        raise InputError(
+            f"budget: {limits.budget:,} tokens an iteration make {iterations:,.0f} iterations of these prompts; "
+            "raise it, or take fewer or shorter requests"
+        )
+
+
+# ---------------------------------------------------------------------------------------------- engine
+
+
+def _split(ask: SimulateAsk) -> tuple[int, int] | None:
+    if ask.disaggregate is None:
+        return None
+    before, colon, after = ask.disaggregate.partition(":")
+    if not (colon and before.strip().isdecimal() and after.strip().isdecimal()) or len(ask.disaggregate) > 11:
+        raise InputError(
+            f"disaggregate: {shown(ask.disaggregate)} is not prefill:decode replicas; write for example '1:3'"
+        )
+    return int(before), int(after)
+
+
+def _transfer(ask: SimulateAsk, setting: Setting, per_token: float) -> tuple[Transfer, str]:
+    """The link that carries the cache, and what was assumed about it."""
+    links, devices = setting.system.links, setting.layout.replica_devices()
+    if ask.link is not None:
+        bandwidth, latency = parse(ask.link, "byte/s", "link", positive=True), 0.0
+        said = f"the cache travels at {format(bandwidth, 'byte/s')} per replica, as given"
+    elif links:
+        outer = links[-1]
+        bandwidth = float(outer.bandwidth) * setting.profile.link_efficiency * devices
+        latency = float(outer.latency)
+        said = f"the cache travels over {outer.name} at {format(bandwidth, 'byte/s')} per replica"
+    else:
+        raise InputError("link: the system has no link between devices; give one, for example '50 GB/s'")
+    return Transfer(bytes_per_token=per_token * devices, bandwidth=bandwidth, latency=latency), said
+
+
+def _swapped(ask: SimulateAsk, setting: Setting, limits: Limits, per_token: float) -> tuple[Limits, str]:
+    """Limits with room in host memory, priced over the host link, and what was assumed."""
+    if ask.swap is None:
+        if ask.host_link is not None:
+            raise InputError("host_link: counts only with swap; give the host memory, for example swap '64 GB'")
+        return limits, ""
+    if ask.paging == "reserve":
+        raise InputError(
+            "swap: nobody is preempted when whole requests are reserved; leave paging at paged, or swap out"
+        )
+    memory = float(parse(ask.swap, "byte", "swap", positive=True))
+    bandwidth = setting.system.device.host_bandwidth if ask.host_link is None else ask.host_link
+    if bandwidth is None:
+        raise InputError(
+            f"host_link: no figure is known for {setting.system.device.name}; give one, for example '25 GB/s'"
+        )
+    rate, block = float(parse(bandwidth, "byte/s", "host_link", positive=True)), per_token * limits.block_tokens
+    blocks = min(int(memory / block), 2**39)
+    if not blocks:
+        raise InputError(f"swap: {format(memory, 'byte')} holds no block of {format(block, 'byte')}; give more")
+    said = (
+        f"swap: preempted requests' cache moves at {format(rate, 'byte/s')} per device, and the engine waits for it; "
+        f"{blocks:,} blocks fit the host, what does not is computed again"
+    )
+    return msgspec.structs.replace(limits, host_blocks=blocks, swap_time=block / rate), said
+
+
+def setup_of(ask: SimulateAsk, setting: Setting, source: Source) -> tuple[study.Setup, list[str], float]:
+    """The engine to simulate, notes about it, and the cache bytes of a token on one device."""
+    alone = msgspec.structs.replace(setting, layout=msgspec.structs.replace(setting.layout, dp=1))
+    scene = scene_of(alone)
+    typical = source.typical()
+    blocks = None if ask.kv_tokens is None else max(1, ask.kv_tokens // ask.block_tokens)
+    limits = place.limits_for(
+        scene,
+        typical,
+        blocks=blocks,
+        block_tokens=ask.block_tokens,
+        slots=ask.slots,
+        budget=ask.budget,
+        kv=ask.paging,
+        chunked=ask.chunked,
+        asynchronous=ask.ahead,
+        caching=ask.caching,
+    )
+    limits, swapping = _swapped(ask, alone, limits, place.bytes_per_token(scene, typical))
+    draft = Speculation(draft_tokens=ask.draft_tokens, acceptance=ask.acceptance) if ask.draft_tokens else None
+    per_token = place.bytes_per_token(scene, typical)
+    split = _split(ask)
+    divides = split is not None or ask.find == "split"
+    transfer, said = _transfer(ask, alone, per_token) if divides else (None, "")
+    horizon = _horizon(ask, source)
+    setup = study.Setup(
+        surface=_surface(scene, bits_for(horizon), draft),
+        limits=limits,
+        policy=ask.policy,
+        replicas=ask.replicas,
+        routing=ask.routing,
+        split=split,
+        transfer=transfer,
+        devices_per_replica=int(alone.layout.replica_devices()),
+        price=_number(setting.system.device_price),
+        power=_number(setting.system.device.power),
+        loop=ask.loop,
+    )
+    return setup, _notes(ask, setting, setup, [text for text in (said, swapping) if text]), per_token
+
+
+_SURFACES: list[SceneSurface] = []
+"""The latest few: the loads and policies of a study, and requests opened one by one, price the same iterations."""
+
+
+def _surface(scene: Scene, bits: int, draft: Speculation | None) -> SceneSurface:
+    for found in list(_SURFACES):
+        if found.bits == bits and found.speculation == draft and found.scene == scene:
+            return found
+    made = SceneSurface(scene, bits, draft)
+    _SURFACES[:] = [made, *_SURFACES][:8]
+    return made
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _horizon(ask: SimulateAsk, source: Source) -> float:
+    """Seconds a run takes, very roughly: what the tick of the clock is chosen by."""
+    if source.fixed is not None:
+        return 2.0 * (source.fixed.arrival[-1] or 1.0)
+    return 2.0 * ask.requests / ask.rate if ask.rate else 3600.0
+
+
+def _notes(ask: SimulateAsk, setting: Setting, setup: study.Setup, notes: list[str]) -> list[str]:
+    """What the engine leaves out or assumes."""
+    layout, devices = setting.layout, setup.devices()
+    if devices > setting.system.devices:
+        notes.append(
+            f"{devices} devices for all replicas: more than one {setting.system.name} of {setting.system.devices}"
+        )
+    if layout.pp > 1:
+        notes.append("pp: one batch is in the pipeline at a time; several in turn would raise throughput")
+    if layout.cp > 1 or layout.attention_dp > 1:
+        notes.append("one scheduler serves the whole replica: its groups are assumed to be evenly filled")
+    if ask.draft_tokens:
+        mean = Speculation(draft_tokens=ask.draft_tokens, acceptance=ask.acceptance).tokens_per_step()
+        notes.append(
+            f"drafting yields {mean:.2f} tokens a step on average, spread evenly over time; itl is then a mean; drafting a token "
+            "is assumed to take 5 % of a step"
+        )
+    if ask.paging == "reserve":
+        notes.append("the length of an answer is reserved at admission, as if max_tokens were exact")
+    return notes
