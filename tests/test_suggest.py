@@ -179,6 +179,54 @@ def test_commands_say_the_layout(engine, layout, flags):
         assert "--extra_llm_api_options options.yaml" in text
 
 
+# What the engines' own documents list, by engine; see `source` in engines.toml. vLLM: engine arguments (parallel_config,
+# cache_config, scheduler_config, model_config); SGLang: server arguments; TensorRT-LLM: `trtllm-serve serve`, where
+# --tp_size, --pp_size, --ep_size and --kv_cache_free_gpu_memory_fraction are second names of longer ones, and attention
+# parallelism and the cache's format are keys of the options file (`enable_attention_dp`, `kv_cache_config.dtype`).
+DOCUMENTED = {
+    "vllm": {
+        "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--enable-expert-parallel",
+        "--max-model-len", "--max-num-seqs", "--gpu-memory-utilization", "--quantization", "--kv-cache-dtype",
+    },
+    "sglang": {
+        "--model-path", "--tp-size", "--pp-size", "--dp-size", "--enable-dp-attention", "--ep-size", "--context-length",
+        "--max-running-requests", "--mem-fraction-static", "--quantization", "--kv-cache-dtype",
+    },
+    "tensorrt-llm": {
+        "--backend", "--tp_size", "--pp_size", "--ep_size", "--max_batch_size", "--max_seq_len",
+        "--kv_cache_free_gpu_memory_fraction", "--extra_llm_api_options",
+    },
+}  # fmt: skip
+CHOICES = {
+    "--backend": {"pytorch"}, "--quantization": {"fp8"}, "--kv-cache-dtype": {"fp8", "fp8_e4m3"},
+}  # fmt: skip
+"""Values that are words, as documented."""
+
+
+@pytest.mark.parametrize("engine", list(ENGINES))
+def test_every_flag_is_documented(engine):
+    """Whatever the layout and formats, commands hold nothing but flags that the engine's document lists, each with a value."""
+    assert ENGINES[engine].source.startswith("https://")
+    seen = set()
+    layouts = [
+        Layout(tp=tp, pp=pp, dp=dp, ep=ep, attention_dp=groups)
+        for tp in (1, 2) for pp in (1, 2) for dp in (1, 2) for groups in (1, 8) for ep in (1, 8)
+    ]  # fmt: skip
+    for layout in layouts:
+        for weights in (None, "fp8", "int4"):
+            for kv in (None, "fp8", "bf16"):
+                text = command(ENGINES[engine], "org/model", layout, WORK, weights=weights, kv=kv)
+                text = text.split("&&")[-1].split("  #")[0]
+                words = shlex.split(text)
+                flags = {word for word in words if word.startswith("--")}
+                assert flags <= DOCUMENTED[engine], text
+                assert len(flags) == sum(word.startswith("--") for word in words), text
+                for flag in flags & CHOICES.keys():
+                    assert words[words.index(flag) + 1] in CHOICES[flag], text
+                seen |= flags
+    assert seen == DOCUMENTED[engine]
+
+
 def test_commands_say_formats_and_replicas():
     vllm = command(ENGINES["vllm"], "m", Layout(), WORK, weights="fp8", kv="fp8")
     assert "--quantization fp8" in vllm

@@ -1,4 +1,4 @@
-"""`rooflab sweep`, `suggest` and `plan`: what people type, what files hold, and what is refused in one line."""
+"""`sweep`, `suggest`, `plan`, `sharded`, `codesign` and `rules`: what people type, what files hold, what is refused in a line."""
 
 import csv
 import json
@@ -46,6 +46,46 @@ def test_sweep_resumes_and_uses_processes(run, tmp_path):
         assert json.loads(run(*SMALL, "--json", *words)) == plain
 
 
+def test_sharded(run, tmp_path):
+    """D-140, D-149, D-153: the report of the question; axes and a layout to vary around as typed; every row in a file."""
+    out = tmp_path / "cuts.csv"
+    words = ["sharded", "qwen3-8b", "--context", "128Ki", "--axis", "cp=1,2", "--axis", "tp=4,8", "--out", str(out)]
+    report = json.loads(run(*words, "--around", "tp=8", "--around", "cp=2", "--around", "cp_placement=outer", "--json"))
+    rows = list(csv.reader(out.read_text().splitlines()))
+    assert len(rows) - 1 == report["totals"]["enumerated"] == 27648 / 9
+    assert "latency [s]" in rows[0]
+    around = report["sensitivities"]["dp"]["columns"]
+    assert (set(around["tp"]), set(around["cp"]), set(around["cp_placement"])) == ({8}, {2}, {"outer"})
+    text = run("sharded", "qwen3-8b", "--context", "128Ki")
+    for said in ("15,584 of 27,648", "2.06 ms on 128 devices", "16.27 ms on 8 devices", "One knob at a time", "Least memory"):
+        assert said in text
+
+
+def test_codesign(run):
+    """D-163, D-164, D-167: weights change the cost; the layout may be kept when a part is doubled."""
+    words = ["codesign", "qwen3-8b", "--context", "128Ki"]
+    report = json.loads(run(*words, "--weigh", "memory=3", "--weigh", "flop_rate=0", "--keep-layout", "--json"))
+    machines = report["machines"]["columns"]
+    assert machines["cost"][0] == 6 + 2 - 1
+    assert report["ask"]["refit"] is False
+    assert report["ask"]["cost_weights"] == {"memory": 3.0, "flop_rate": 0.0}
+    text = run(*words)
+    assert "machines on the frontier" in text
+    assert "memory_bandwidth ×2" in text
+
+
+def test_rules(run):
+    """D-409, D-410: the seven checks with numbers, as the question answers."""
+    words = ["rules", "llama-3.1-70b", "--on", "dgx-h100", "--tp", "16", "--pp", "2", "--tpot", "30ms", "--prompt", "4k"]
+    report = json.loads(run(*words, "--json"))
+    assert len(report["checks"]) == 7
+    assert report["ask"]["prompt"] == 4000
+    failed = [each for each in report["checks"] if each["passed"] is False]
+    text = run(*words)
+    assert "tp 16, 8 KV heads" in text
+    assert f"{len(failed)} rules broken" in text
+
+
 def test_suggest_and_plan(run):
     text = run("suggest", "llama-3.1-8b", "--on", "h100-sxm", "--users", "16", "--tpot", "30ms")
     assert "vllm serve meta-llama/Meta-Llama-3.1-8B" in text
@@ -64,6 +104,15 @@ def test_suggest_and_plan(run):
         ([*SMALL, "--cluster", "nowhere"], "cluster"),
         (["suggest", "llama-3.1-8b", "--on", "h100-sxm", "--users", "many"], "--users"),
         (["plan", "llama-3.1-8b", "--on", "h100-sxm", "--tpot", "soon"], "tpot"),
+        (["sharded", "qwen3-8b", "--axis", "cp"], "--axis"),
+        (["sharded", "qwen3-8b", "--axis", "pc=1,2"], "cp"),
+        (["sharded", "qwen3-8b", "--around", "ring=none"], "around.ring"),
+        (["sharded", "qwen3-8b", "--context", "0"], "--context"),
+        (["sharded", "no-such-model"], "no-such-model"),
+        (["codesign", "qwen3-8b", "--weigh", "memory=much"], "--weigh memory"),
+        (["codesign", "qwen3-8b", "--weigh", "memroy=2"], "memory"),
+        (["rules", "llama-3.1-8b", "--on", "h100-sxm", "--tp", "3"], "tp=3"),
+        (["rules", "llama-3.1-8b", "--on", "h100-sxm", "--tpot", "soon"], "tpot"),
     ],
 )
 def test_refusals(run, words, message):
@@ -73,7 +122,7 @@ def test_refusals(run, words, message):
     assert complaint.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", ["sweep", "suggest", "plan"])
+@pytest.mark.parametrize("name", ["sweep", "suggest", "plan", "sharded", "codesign", "rules"])
 def test_examples_of_the_help_are_read(run, name):
     """Every example of the help is a question that is answered."""
     for line in COMMANDS[name].examples:

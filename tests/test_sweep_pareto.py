@@ -4,6 +4,7 @@ import csv
 import io
 import math
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -122,12 +123,22 @@ def test_exports(frame, tmp_path):
     assert back.column("reason").to_pylist()[3].startswith("needs more memory")
 
 
-def test_polars_is_optional(frame):
-    """A missing library is named, with how to install it."""
-    try:
-        import polars  # noqa: F401
-    except ImportError:
-        with pytest.raises(InputError, match="polars is not installed"):
-            frame.to_polars()
-    else:
-        assert frame.to_polars().height == 4
+def test_polars_holds_every_row(frame):
+    """A polars frame: every row in order with its types, missing numbers as NaN, feasible flags and reasons."""
+    polars = pytest.importorskip("polars")
+    table = frame.to_polars()
+    assert isinstance(table, polars.DataFrame)
+    assert table.columns == ["tp", "system", "ttft", "throughput", "feasible", "reason"]
+    assert table["tp"].to_list() == [1, 2, 4, 8]
+    assert table["tp"].dtype.is_integer()
+    assert table["ttft"][0] == 0.4
+    assert table["ttft"].is_nan().to_list() == [False, False, False, True]
+    assert table.filter("feasible").height == 3
+    assert table["reason"][3] == "needs more memory than the device has"
+
+
+def test_a_missing_library_is_named(frame, monkeypatch):
+    """With how to install it."""
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(InputError, match=r"polars is not installed; pip install 'rooflab\[data\]'"):
+        frame.to_polars()

@@ -154,6 +154,28 @@ COMMANDS: dict[str, Command] = {
         "Saved scenarios: list, show, rename, delete, export to a file, import from one.",
         ("rooflab saved", "rooflab saved export -"),
     ),
+    "sharded": Command(
+        None,
+        "Every cut of a model over a machine with levels, such as PEs in cubes in SIPs: 27,648 layouts, one step each.",
+        (
+            "rooflab sharded qwen3-8b --context 128Ki",
+            "rooflab sharded llama-3.1-70b --context 128Ki --scope attention --axis tp=4,8,16 --around tp=8 --around cp=4",
+            "rooflab sharded qwen3-8b --context 1Mi --out layouts.csv",
+        ),
+    ),
+    "codesign": Command(
+        None,
+        "Machines and layouts chosen together: time of a step against a cost, and what doubling each part buys.",
+        (
+            "rooflab codesign qwen3-8b --context 128Ki",
+            "rooflab codesign qwen3-8b --context 128Ki --depth coarse --weigh memory=2 --keep-layout",
+        ),
+    ),
+    "rules": Command(
+        None,
+        "Rules of thumb on a scenario, with its numbers: what holds, what does not, and what would help.",
+        ("rooflab rules llama-3.1-70b --on dgx-h100 --tp 8 --batch 64 --prompt 4k --tpot 30ms",),
+    ),
     "serve": Command(
         None,
         "The page, served on this machine alone and opened in the browser.",
@@ -246,7 +268,8 @@ def _designs() -> dict[str, Callable[..., None]]:
     """The commands about many layouts and machines."""
     from rooflab.cli import designs
 
-    return {"sweep": designs.sweep, "suggest": designs.suggest, "plan": designs.plan}
+    named = (designs.sweep, designs.suggest, designs.plan, designs.sharded, designs.codesign)
+    return {**{each.__name__: each for each in named}, "rules": designs.rules()}
 
 
 def _serving() -> dict[str, Callable[..., None]]:

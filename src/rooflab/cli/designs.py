@@ -1,16 +1,18 @@
-"""Commands about many layouts and machines: `sweep`, `suggest` and `plan`."""
+"""Commands about many layouts and machines: `sweep`, `suggest`, `plan`, `sharded`, `codesign` and `rules`."""
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import msgspec
 import typer
 
 from rooflab.cli import streams
-from rooflab.units import InputError, parse_count, shown
+from rooflab.units import InputError, parse, parse_count, shown
 
 Json = Annotated[bool, typer.Option("--json", help="The report as JSON, in SI units.", rich_help_panel="Output")]
 Model = Annotated[str, typer.Argument(help="A catalog name, a config.json or a Hugging Face id.", metavar="MODEL")]
@@ -218,3 +220,144 @@ def plan(
         **_counts({"users": users, "context": context, "output": output, "largest": largest}),
     )  # fmt: skip
     _show(report_of(ask), json)
+
+
+Scope = Annotated[Literal["full", "attention", "ffn"] | None, typer.Option(help="Which weights and caches count.")]
+Mode = Annotated[Literal["decode", "prefill"] | None, typer.Option(help="The kind of pass.")]
+Outside = Annotated[
+    bool, typer.Option("--outside", help="Also embedding, output head and sends between pipeline stages.")
+]
+Levelled = Annotated[str | None, typer.Option(help="A machine with levels, such as sip or dgx-h100.", metavar="SYSTEM")]
+Held = Annotated[str | None, typer.Option(help="Tokens of context of each sequence: 128k, 128Ki, 1M.", metavar="N")]
+
+
+def _values(name: str, text: str) -> list[Any]:
+    """Values of an axis: whole numbers where they read as one, names otherwise."""
+    from rooflab.api.spans import values_of
+
+    return list(values_of(name, text))
+
+
+def _axes(texts: list[str] | None, option: str) -> dict[str, list[Any]]:
+    """AXIS=VALUES: degrees and names."""
+    return {name: _values(name, values) for name, values in _named(texts or [], option, "cp=1,2,4").items()}
+
+
+def _named(texts: list[str], option: str, example: str) -> dict[str, str]:
+    """NAME=VALUE of an option that may be given again."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise InputError(f"{option}: {shown(text)} is not NAME=VALUE; for example {option} {example}")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def sharded(
+    model: Model,
+    on: Levelled = None,
+    context: Held = None,
+    batch: Batch = None,
+    mode: Mode = None,
+    scope: Scope = None,
+    axis: Annotated[
+        list[str] | None,
+        typer.Option(help="Other values of an axis: cp=1,2,4 or ring=kv. Again for more.", metavar="AXIS=VALUES"),
+    ] = None,
+    around: Annotated[
+        list[str] | None,
+        typer.Option(help="Vary one knob at a time around this layout: cp=8. Again for more.", metavar="AXIS=VALUE"),
+    ] = None,
+    ep: Annotated[str | None, typer.Option(help="Expert ranks, which multiply the devices.", metavar="N")] = None,
+    outside: Outside = False,
+    weights: Weights = None,
+    kv: Cache = None,
+    out: Annotated[
+        str | None,
+        typer.Option(help="Write every row to a .csv or .parquet file.", metavar="FILE", rich_help_panel="Output"),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Every cut of a model over a machine with levels: 27,648 layouts, one step each."""
+    from rooflab.api.design import sharded_report, study_of
+    from rooflab.sweep.layouts import sweep_layouts
+
+    writer = _writer(out)
+    chosen = {name: values[0] for name, values in _axes(around, "--around").items()}
+    ask = _asked(
+        "sharded", model=model, on=on, mode=mode, scope=scope, axes=_axes(axis, "--axis"), around=chosen,
+        outside=outside or None, weights=weights, kv=kv, rows="pareto",
+        **_counts({"context": context, "batch": batch, "ep": ep}),
+    )  # fmt: skip
+    asked, notes = study_of(ask)
+    frame = sweep_layouts(asked, ask.axes)
+    report = sharded_report(ask, asked, frame, notes)
+    if out and writer:
+        _write(getattr(frame, writer), out)
+    _show(report, json)
+
+
+def codesign(
+    model: Model,
+    on: Levelled = None,
+    context: Held = None,
+    batch: Batch = None,
+    mode: Mode = None,
+    scope: Scope = None,
+    depth: Annotated[
+        Literal["two_stage", "balanced", "coarse"] | None,
+        typer.Option(help="This machine; each part as it is or doubled (64); halved, as it is, doubled (729)."),
+    ] = None,
+    weigh: Annotated[
+        list[str] | None,
+        typer.Option(help="Weight of a part in the cost: memory=2. Again for more.", metavar="PART=WEIGHT"),
+    ] = None,
+    refit: Annotated[
+        bool, typer.Option("--refit/--keep-layout", help="Whether doubling a part chooses the layout anew.")
+    ] = True,
+    outside: Outside = False,
+    weights: Weights = None,
+    kv: Cache = None,
+    json: Json = False,
+) -> None:
+    """Machines and layouts chosen together."""
+    from rooflab.api.design import codesign_steps
+
+    costs = {
+        name: parse(value, "1", f"--weigh {name}") for name, value in _named(weigh or [], "--weigh", "memory=2").items()
+    }
+    ask = _asked(
+        "codesign", model=model, on=on, mode=mode, scope=scope, depth=depth, cost_weights=costs, outside=outside or None,
+        weights=weights, kv=kv, **_counts({"context": context, "batch": batch}),
+    )  # fmt: skip
+    ask = msgspec.structs.replace(ask, refit=refit)
+    progress, stop = _progress()
+    steps = codesign_steps(ask)
+    try:
+        while True:
+            done, total = next(steps)
+            if progress is not None:
+                progress(done, total)
+    except StopIteration as end:
+        report = end.value
+    finally:
+        stop()
+    _show(report, json)
+
+
+def rules() -> Callable[..., None]:
+    """The command that judges a scenario, its options made from the question."""
+    from rooflab.api.design_asks import RulesAsk
+    from rooflab.cli import options
+
+    def body(**given: Any) -> None:
+        from rooflab.api import ask_of, report_of
+
+        as_json = given.pop("json")
+        _show(report_of(ask_of(options.ask(RulesAsk, given))), as_json)
+
+    last = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
+    body.__signature__ = inspect.Signature([*options.parameters(RulesAsk), last])  # type: ignore[attr-defined]
+    body.__annotations__ = {}
+    return body

@@ -116,6 +116,8 @@ FLAGS: dict[str, Flag] = {
     "link": Flag('Between prefill and decode, per replica: "50 GB/s".', "RATE", ENGINE),
     "draft_tokens": Flag("Tokens drafted per step.", panel=ENGINE),
     "acceptance": Flag("Chance that a drafted token is accepted.", "SHARE", ENGINE),
+    "ttft": Flag("A limit on the time to the first token: 500ms.", "TIME"),
+    "tpot": Flag("A limit on the time per token: 30ms.", "TIME"),
     "slo": Flag('Limits: "ttft=500ms,tpot=50ms".', "LIMITS", STUDY),
     "at": Flag("Statistic the limits are held to.", panel=STUDY),
     "find": Flag("Look for the highest load, the fewest replicas, or the best division.", panel=STUDY),

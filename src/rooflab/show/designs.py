@@ -160,34 +160,72 @@ def plan_page(report: Report) -> Page:
 def sharded_page(report: Report) -> Page:
     """The frontier of the sharded layouts."""
     table, front = report["table"], report["pareto"]
-    names = ("cp", "tp", "pp", "dp", "kv_shard", "ffn_scope", "latency", "efficiency", "devices", "memory_share")
+    wanted = ("cp", "tp", "pp", "dp", "kv_shard", "ffn_scope", "latency", "efficiency", "devices", "memory_share")
+    names = [name for name in wanted if name in table["columns"]]
     blocks: list[Block] = [Verdict(bool(front), _counts(report), f"{plural(len(front), 'layout')} on the frontier")]
     for title, rows in (("Frontier", front), ("Least memory", report["top_by_memory"])):
-        if rows:
+        if rows and names:
             one = _rows(table, rows, names)
             blocks.append(Table(columns=one.columns, rows=one.rows, title=title))
-    return Page(title=f"{report['name']} on {report['system']}", blocks=(*blocks, *_refused(report), notes(report)))
+    if report["sensitivities"]:
+        blocks.append(_knobs(report["sensitivities"]))
+    named = {"fastest": report["fastest"], "smallest that fits": report["smallest"]} if len(names) == len(wanted) else {}
+    lines = tuple(f"{what}: {_cut(table, at)}" for what, at in named.items() if at is not None)
+    return Page(
+        title=f"{report['name']} on {report['system']}",
+        detail="; ".join(lines),
+        blocks=(*blocks, *_refused(report), notes(report)),
+    )
+
+
+def _cut(table: Mapping[str, Any], at: int) -> str:
+    """A layout of the sharded sweep with its time, in a few words."""
+    columns = table["columns"]
+    degrees = joined(f"{axis} {columns[axis][at]}" for axis in ("cp", "tp", "pp", "dp") if columns[axis][at] != 1)
+    devices = plural(columns["devices"][at], "device")
+    return f"{degrees or 'one device'} takes {shown(columns['latency'][at], 's')} on {devices}"
+
+
+def _knobs(sensitivities: Mapping[str, Any]) -> Table:
+    """One knob at a time: its values, and the time of a step as a bar; what does not fit says so."""
+    rows: list[tuple[Cell | str, ...]] = []
+    most = max((t for each in sensitivities.values() for t in each["columns"]["latency"] if t is not None), default=1.0)
+    for name, each in sensitivities.items():
+        times = each["columns"]["latency"]
+        for value, time, fits, why in zip(each["columns"][name], times, each["feasible"], each["reason"], strict=True):
+            text = MISSING if time is None else shown(time, "s")
+            rows.append(
+                (f"{name} {value:g}", Cell(text, "" if fits else "bad", (time or 0.0) / most), "" if fits else why)
+            )
+    heads = (Column("knob"), Column("step", right=True), Column("", wraps=True, rank=1))
+    return Table(columns=heads, rows=tuple(rows), title="One knob at a time")
 
 
 def codesign_page(report: Report) -> Page:
     """Latency against cost, and what doubling each knob buys."""
     table, front = report["machines"], report["pareto"]
-    names = (
-        "latency",
-        "cost",
-        "devices",
-        "cp",
-        "tp",
-        "pp",
-        "kv_shard",
-        *[n for n in table["columns"] if n.endswith("×")],
-    )
+    columns = table["columns"]
+    parts = [name.removesuffix(" ×") for name in columns if name.endswith(" ×")]
     blocks: list[Block] = [Verdict(bool(front), _counts(report), f"{plural(len(front), 'machine')} on the frontier")]
-    if front:
-        blocks.append(_rows(table, front, names))
-    rows = tuple((one["knob"], percent(one["speedup"]) if one["speedup"] else MISSING) for one in report["doublings"])
+    machines = []
+    for at in front[:MOST]:
+        times = [(name, columns[f"{name} ×"][at]) for name in parts]
+        machine = ", ".join(f"{name} ×{value:g}" for name, value in times if value != 1.0)
+        degrees = joined(f"{axis} {columns[axis][at]}" for axis in ("cp", "tp", "pp") if columns[axis][at] != 1)
+        row = (shown(columns["latency"][at], "s"), f"{columns['cost'][at]:.3g}", f"{columns['devices'][at]:,.0f}")
+        machines.append((*row, degrees or "one device", columns["kv_shard"][at], machine or "as it is"))
+    if machines:
+        heads = (Column("step", right=True), Column("cost", right=True), Column("devices", right=True), Column("layout"),
+                 Column("kv", rank=1), Column("machine", wraps=True))  # fmt: skip
+        blocks.append(Table(columns=heads, rows=tuple(machines), title="Frontier of time and cost"))
+    most = max([one["speedup"] or 0.0 for one in report["doublings"]], default=0.0) or 1.0
+    rows = tuple(
+        (one["knob"], Cell(percent(one["speedup"]) if one["speedup"] else MISSING, "", (one["speedup"] or 0.0) / most))
+        for one in report["doublings"]
+    )
     if rows:
-        blocks.append(Table(columns=(Column("doubled"), Column("faster by", right=True)), rows=rows))
+        heads = (Column("doubled"), Column("faster by", right=True))
+        blocks.append(Table(columns=heads, rows=rows, title="Doubling one part of the fastest machine"))
     return Page(title=f"{report['name']}: machines around {report['system']}", blocks=(*blocks, notes(report)))
 
 

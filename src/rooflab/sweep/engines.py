@@ -22,6 +22,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One engine as its documentation describes it."""
 
     title: str
+    source: str
+    """Where its flags are described."""
     command: str
     """Start of the command; {model} stands for what is served."""
     reserve: float

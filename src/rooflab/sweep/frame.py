@@ -234,5 +234,4 @@ def _library(name: str, extra: str) -> Any:
         return importlib.import_module(name)
     except ImportError:
         top = name.partition(".")[0]
-        hint = f"pip install 'rooflab[{extra}]'" if top != "polars" else "pip install polars"
-        raise InputError(f"{top} is not installed; {hint}") from None
+        raise InputError(f"{top} is not installed; pip install 'rooflab[{extra}]'") from None
