@@ -8,7 +8,7 @@ import pytest
 from rooflab import catalog, kernels
 from rooflab.fitted import Fitted
 from rooflab.kernels import attention, exchange, gemm
-from rooflab.measure import calibrate, filing, operators, tables
+from rooflab.measure import calibrate, filing, operators, spelling, tables
 from rooflab.parameters import read
 from rooflab.units import InputError
 
@@ -168,9 +168,9 @@ def test_a_tables_device_is_found_however_it_is_spelled(name, device):
     assert (found and found.device.name) == device
     if device is None:
         with pytest.raises(InputError, match="abacus"):
-            tables.machine(name)
+            spelling.machine(name)
     else:
-        assert tables.machine(name).device.name == device
+        assert spelling.machine(name).device.name == device
 
 
 def test_a_collective_comes_back(tmp_path):

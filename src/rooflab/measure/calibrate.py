@@ -16,7 +16,7 @@ import msgspec
 
 from rooflab import catalog, kernels
 from rooflab.fitted import PEAK, Fitted
-from rooflab.measure import operators, tables
+from rooflab.measure import operators, spelling, tables
 from rooflab.measure.operators import Batch
 from rooflab.parameters import Chosen, Fit
 from rooflab.price import Roofline
@@ -260,7 +260,7 @@ def calibrate_group(
 def system_of(name: str) -> System | None:
     """The catalog's machine a table's system name means, None where there is none."""
     try:
-        return tables.machine(name)
+        return spelling.machine(name)
     except InputError:
         return None
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from rooflab.fitted import Fitted
-from rooflab.measure import calibrate, operators, tables
+from rooflab.measure import calibrate, operators, spelling, tables
 from rooflab.measure.operators import Batch
 from rooflab.parameters import Fits, fits_for
 from rooflab.price import Roofline, rates_of
@@ -45,7 +45,7 @@ def predict(batch: Batch, system: System, fits: Any = None, prices: str = "fitte
         pricer: Any = Roofline(system, layout, used, rates_of(used, system.device.launch_time)["mid"])
         cost = pricer.cost(batch.op)
     else:
-        backend = batch.backend if batch.backend not in ("nccl", "vidur") else "any"
+        backend = spelling.engine(batch.backend)[0] if batch.backend not in ("nccl", "vidur") else "any"
         found = fits if fits is not None else fits_for(system)
         version = batch.version.rpartition(", ")[2]
         pricer = Fitted(

@@ -14,22 +14,23 @@ from typing import Any
 
 import msgspec
 
-from rooflab import catalog, hf, loaded
+from rooflab import loaded
 from rooflab.estimate import Scene, Workload, estimate
 from rooflab.fits import feasible, layout_rules
 from rooflab.fitted import Fitted
-from rooflab.measure import tables
-from rooflab.model import Model
+from rooflab.measure import spelling
+from rooflab.model import Model, MoE
 from rooflab.parameters import STOCK
 from rooflab.profiles import profile
 from rooflab.units import InputError, shown
-from rooflab.work import FORMATS, Layout, Precision
+from rooflab.work import Layout, Precision
 
 RANDOM_LENGTHS = 0.9
 """Mean share of the nominal lengths in runs that draw them at random (data/README.md)."""
 _CLOSED = ("system", "backend", "model_path", "isl", "osl", "concurrency", "tp_size", "ttft_ms", "tpot_ms")
 _BATCHES = ("model", "hardware", "tensor_parallel", "isl", "osl", "batch_size", "prefill_ms", "tbt_ms")
-_SUFFIXES = ("-fp8", "-awq", "-nvfp4", "-gptq-int4", "-fp4", "-bf16", "-fp8-dynamic")
+_ONE_LOOP = ("", "agg", "aggregated", "nan")
+"""What `mode` says where one engine works prompts and answers."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,19 +119,27 @@ def read(path: str | Path) -> tuple[list[Run], list[tuple[int, str]]]:
 
 
 def _formats(row: dict[str, str]) -> dict[str, str]:
-    """Number formats a row states for its matrix products."""
-    known = {"float16": "bf16", "bfloat16": "bf16"}
-    stated: dict[str, str] = {}
-    for column, classes in (("gemm_quant_mode", ("attention", "ffn")), ("moe_quant_mode", ("expert",))):
-        name = (row.get(column) or "").strip().lower()
-        name = known.get(name, name)
-        if name in FORMATS:
+    """Number formats a row states for its matrix products and its cache, else the one its model's name says."""
+    whole = spelling.number_format(row.get("precision") or "") or spelling.format_in(row["model_path"])
+    stated: dict[str, str] = dict.fromkeys(("attention", "ffn", "expert"), whole) if whole else {}
+    columns = {
+        "gemm_quant_mode": ("attention", "ffn"),
+        "moe_quant_mode": ("expert",),
+        "kvcache_quant_mode": ("kv",),
+        "kv_cache_dtype": ("kv",),
+    }
+    for column, classes in columns.items():
+        name = spelling.number_format(row.get(column) or "")
+        if name:
             stated.update(dict.fromkeys(classes, name))
     return stated
 
 
 def _closed(line: int, row: dict[str, str]) -> Run:
     """A closed-loop run; lengths drawn at random are shorter than nominal on average."""
+    if (row.get("mode") or "").strip().lower() not in _ONE_LOOP:
+        raise InputError(f"mode: {shown(row['mode'])} is not one engine's loop, so its times are not predicted")
+    _, version = spelling.engine(row["backend"])
     random = "inferencex" in (row.get("origin") or "")
     share = RANDOM_LENGTHS if random else 1.0
     prompt, output = number(row, "isl") * share, number(row, "osl") * share
@@ -140,7 +149,7 @@ def _closed(line: int, row: dict[str, str]) -> Run:
         model=row["model_path"],
         system=row["system"],
         backend=row["backend"],
-        version=row.get("backend_version") or "",
+        version=row.get("backend_version") or version,
         tp=int(number(row, "tp_size")),
         pp=int(number(row, "pp_size", 1.0)),
         attention_dp=int(number(row, "attention_dp_size", 1.0)),
@@ -180,28 +189,13 @@ def _batch(line: int, row: dict[str, str]) -> Run:
     )
 
 
-def model_of(name: str, configs: str | Path | None = None) -> Model:
-    """A model by Hugging Face id: from a folder of configs, else the catalog; a format suffix may be missing there."""
-    names = [name] + [name[: -len(s)] for s in _SUFFIXES if name.lower().endswith(s)]
-    for each in names:
-        if configs is not None:
-            for spelled in (each, each.replace("/", "__"), each.split("/")[-1]):
-                for path in (Path(configs) / f"{spelled}.json", Path(configs) / spelled / "config.json"):
-                    if path.is_file():
-                        return hf.load(str(path))
-        try:
-            return hf.load(str(catalog.model_path(each)))
-        except InputError:
-            continue
-    raise InputError(f"model {shown(name)} is not in the catalog or among the configs given")
-
-
-def precision_of(run: Run, model: Model) -> Precision:
-    """Formats of a run: the checkpoint's own, else those the row states."""
+def precision_in(stated: dict[str, str], model: Model) -> Precision:
+    """Formats a model runs in: the checkpoint's own, else those stated; a cache format that is stated counts anyway."""
     plain = "bf16" if model.dtype == "fp32" else model.dtype
     formats: dict[str, str] = dict.fromkeys(("attention", "ffn", "expert", "embedding", "head"), plain)
     own = {key: value for key, value in model.quantization.items() if key in (*formats, "kv")}
-    chosen: dict[str, Any] = {**formats, **(own or run.formats)}
+    cache = {key: value for key, value in stated.items() if key == "kv"}
+    chosen: dict[str, Any] = {**formats, **(own or stated), **cache}
     return Precision(**chosen)
 
 
@@ -210,15 +204,21 @@ def scene_of(run: Run, model: Model, launch_scale: float) -> Scene:
 
     Raises InputError where device, layout or engine is not one there is.
     """
-    layout, used = Layout(tp=run.tp, pp=run.pp, ep=run.ep, attention_dp=run.attention_dp), profile("operator")
-    system = tables.machine(run.system, int(layout.devices()))
+    ep = run.ep if any(isinstance(block.ffn, MoE) for block in model.blocks) else 1
+    layout, used = Layout(tp=run.tp, pp=run.pp, ep=ep, attention_dp=run.attention_dp), profile("operator")
+    system = spelling.machine(run.system, int(layout.devices()))
     holds, reasons = feasible(layout_rules(model, layout, system, used))
     if not holds:
         raise InputError(f"layout: {'; '.join(reasons)}")
-    backend = backend_of(run.backend)
+    backend, _ = spelling.engine(run.backend)
     pricer = Fitted(system, layout, used, KERNELS.get(backend, backend), version=run.version, launch_scale=launch_scale)
     return Scene(
-        model=model, precision=precision_of(run, model), layout=layout, system=system, profile=used, pricer=pricer
+        model=model,
+        precision=precision_in(run.formats, model),
+        layout=layout,
+        system=system,
+        profile=used,
+        pricer=pricer,
     )
 
 
@@ -228,21 +228,18 @@ SYNCHRONOUS_UNTIL = {"vllm": (0, 12)}
 """Newest version of an engine that schedules between iterations, as (major, minor)."""
 
 
-def backend_of(name: str) -> str:
-    """An engine's name as fits and constants know it."""
-    plain = name.strip().lower()
-    return {"tensorrt-llm": "trtllm", "trt-llm": "trtllm", "trt": "trtllm", "tensorrtllm": "trtllm"}.get(plain, plain)
+def constants_of(name: str, version: str) -> str:
+    """The constants of an engine in a version."""
+    parts = [int(p) if p.isdigit() else 0 for p in version.lstrip("v").split(".")[:2]]
+    old = len(parts) == 2 and tuple(parts) <= SYNCHRONOUS_UNTIL.get(name, (-1, 0))
+    return f"{name}-sync" if old else name
 
 
 def engine_of(run: Run) -> loaded.Engine:
     """Constants for a run's engine and version; batches that start together ran on an older one."""
-    name = backend_of(run.backend)
-    if run.kind == "batch" and name == "vllm":
-        name = "batch"
-    parts = [int(p) if p.isdigit() else 0 for p in run.version.lstrip("v").split(".")[:2]]
-    if len(parts) == 2 and tuple(parts) <= SYNCHRONOUS_UNTIL.get(name, (-1, 0)):
-        name = f"{name}-sync"
-    made = loaded.engine(name)
+    name, _ = spelling.engine(run.backend)
+    old = run.kind == "batch" and name == "vllm"
+    made = loaded.engine("batch" if old else constants_of(name, run.version))
     return loaded.of_varied_lengths(made) if run.varied else made
 
 
@@ -255,7 +252,10 @@ def figures(run: Run, scene: Scene, made: loaded.Engine, end: str = "mid") -> tu
     """(TTFT, TPOT, output tokens a second) of a run."""
     if run.kind == "batch":
         return batch_figures(run, scene, made, end)
-    found = loaded.closed_loop(scene, work_of(run), run.flight, made, end=end).figures
+    loop = loaded.closed_loop(scene, work_of(run), run.flight, made, end=end)
+    if loop.pieces.room < 1:
+        raise InputError(f"memory: {run.system} × {run.tp} has no room for a request of this model beside its weights")
+    found = loop.figures
     return found.ttft, found.tpot or 0.0, found.output_throughput
 
 
@@ -294,12 +294,12 @@ def predict(
     for run in runs:
         try:
             if run.model not in models:
-                models[run.model] = model_of(run.model, configs)
+                models[run.model] = spelling.model(run.model, configs)
             made = engine_of(run)
             scene = scene_of(run, models[run.model], made.launch_scale)
             mid = figures(run, scene, made)
             ends = [figures(run, scene, made, end) for end in ("low", "high")] if band else [mid, mid]
-        except InputError as problem:
+        except (InputError, ArithmeticError) as problem:
             reason = str(problem)
             skipped[reason] = skipped.get(reason, 0) + 1
             continue

@@ -11,7 +11,7 @@ import msgspec
 
 from rooflab import loaded
 from rooflab.estimate import Workload
-from rooflab.measure import endtoend
+from rooflab.measure import endtoend, spelling
 from rooflab.measure.endtoend import Run
 
 FIELDS = ("launch_scale", "step", "request", "arrival", "synchrony")
@@ -31,7 +31,7 @@ def _arrays(runs: Sequence[Run], configs: str | Path | None, batched: float) -> 
     models: dict[str, Any] = {}
     for run in runs:
         if run.model not in models:
-            models[run.model] = endtoend.model_of(run.model, configs)
+            models[run.model] = spelling.model(run.model, configs)
         for scale in _ENDS:
             scene = endtoend.scene_of(run, models[run.model], scale)
             pieces = loaded.pieces_of(scene, endtoend.work_of(run), run.flight, batched)

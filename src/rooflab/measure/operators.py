@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rooflab.kernels import experts
-from rooflab.measure.tables import DTYPES, Table
+from rooflab.measure.tables import DTYPES, Table, priced_as
 from rooflab.work import FORMATS, Op, Reason
 
 Frame = Any
@@ -61,7 +61,7 @@ def batches(table: Table) -> tuple[list[Batch], dict[str, int]]:
     frame = frame.assign(kernel_source=named, ran=frame["version"].astype(str).where(named == "", ""))
     keys = ["system", "backend", "kernel_source", "ran", *table.kind.dtype]
     for values, rows in frame.groupby(keys, sort=True, dropna=False):
-        formats = [DTYPES.get(str(v)) for v in values[4:]]
+        formats = [DTYPES.get(str(v).strip().lower()) for v in values[4:]]
         if None in formats:
             odd = str(values[4 + formats.index(None)])
             _count(skipped, f"number format {odd!r} is not one RoofLab prices", len(rows))
@@ -141,9 +141,8 @@ def gemm_op(m: Array, n: Array, k: Array, name: str, groups: Any = 1, **more: An
 
 
 def _gemm(rows: Frame, formats: list[str]) -> Rows:
-    name = formats[0] if formats[0] in FORMATS else "int4" if formats[0] == "int4_wo" else "int8_weight"
     m, n, k = _arrays(rows, "m", "n", "k")
-    yield "gemm", formats[0], rows, gemm_op(m, n, k, name), held_out(rows, ["n", "k"])
+    yield "gemm", formats[0], rows, gemm_op(m, n, k, priced_as(formats[0])), held_out(rows, ["n", "k"])
 
 
 def _attention(rows: Frame, formats: list[str]) -> Rows:
@@ -152,7 +151,7 @@ def _attention(rows: Frame, formats: list[str]) -> Rows:
         window=rows["window_size"].fillna(0).astype(float) if "window_size" in rows else 0.0,
     )
     decode = (rows["isl"] == 1) & (rows["step"] > 0)
-    attends, cached = formats[0], formats[1]
+    attends, cached = priced_as(formats[0]), priced_as(formats[1])
     both = attends if attends == cached else f"{attends}+{cached}"
     wide = rows["num_heads"] / rows["kv"] > WIDE
     for family, part in (
@@ -211,7 +210,7 @@ def prefill_op(rows: Frame, window: float, cached: str, attends: str) -> Op:
 
 
 def _latent_attention(rows: Frame, formats: list[str]) -> Rows:
-    cached = formats[1]
+    cached = priced_as(formats[1])
     decode = (rows["isl"] == 1) & (rows["step"] > 0)
     for family, part in (("latent_decode", rows[decode]), ("latent_prefill", rows[~decode])):
         if len(part):
@@ -261,12 +260,11 @@ def _latent_products(rows: Frame, formats: list[str]) -> Rows:
     for name, part in rows.groupby("op_name"):
         m, heads = _arrays(part, "num_tokens", "num_heads")
         n, k = (float(rank), float(plain)) if str(name).endswith("pre") else (float(value), float(rank))
-        op = gemm_op(m, n, k, formats[0], heads, kind="grouped_gemm")
+        op = gemm_op(m, n, k, priced_as(formats[0]), heads, kind="grouped_gemm")
         yield "batched_gemm", formats[0], part, op, part["num_heads"].isin(HELD_HEADS).to_numpy()
 
 
-_EXPERT_FORMATS = {"int4_wo": "int4", "int8_wo": "int8_weight", "w4a16_mxfp4": "mxfp4", "w4a8_mxfp4_mxfp8": "mxfp4"}
-_EXPERT_RATES = {"int4_wo": "bf16", "int8_wo": "bf16", "w4a16_mxfp4": "bf16", "w4a8_mxfp4_mxfp8": "fp8"}
+_EXPERT_RATES = {"w4afp8": "fp8", "int4_wo": "bf16", "int8_wo": "bf16", "w4a16_mxfp4": "bf16", "w4a8_mxfp4_mxfp8": "fp8"}
 
 
 def _experts(rows: Frame, formats: list[str]) -> Rows:
@@ -276,7 +274,7 @@ def _experts(rows: Frame, formats: list[str]) -> Rows:
     load = _loads(rows)
     keep = load["pairs"].to_numpy() > 0
     rows, load = rows[keep], load[keep]
-    name = _EXPERT_FORMATS.get(dtype, dtype)
+    name = priced_as(dtype)
     hidden, inter, ranks = _arrays(rows, "hidden_size", "inter_size", "moe_tp_size")
     width = inter / ranks
     knows = rows["kernel_source"].astype(str).str.contains(WITHOUT_GATE).to_numpy()

@@ -11,8 +11,6 @@ from typing import Any
 
 import msgspec
 
-from rooflab import catalog
-from rooflab.system import System
 from rooflab.units import InputError, nearest, shown
 
 Frame = Any
@@ -131,15 +129,40 @@ DTYPES = {
     "fp16": "bf16",
     "bf16": "bf16",
     "fp8": "fp8",
+    "fp8_e4m3": "fp8",
+    "e4m3": "fp8",
+    "fp8_static": "fp8",
+    "fp8_per_tensor": "fp8",
     "fp8_block": "fp8_block",
+    "fp4": "nvfp4",
     "nvfp4": "nvfp4",
     "int8": "int8",
+    "int8_sq": "int8",
+    "w8a8": "int8",
     "int8_wo": "int8_wo",
+    "int4": "int4_wo",
     "int4_wo": "int4_wo",
+    "w4a16": "int4_wo",
+    "w4afp8": "w4afp8",
+    "mxfp4": "w4a16_mxfp4",
     "w4a16_mxfp4": "w4a16_mxfp4",
     "w4a8_mxfp4_mxfp8": "w4a8_mxfp4_mxfp8",
 }
-"""Number formats as tables spell them -> as fits are filed."""
+"""Number formats as tables spell them, in small letters -> as fits are filed."""
+
+
+_PRICED = {
+    "w4afp8": "int4",
+    "int4_wo": "int4",
+    "int8_wo": "int8_weight",
+    "w4a16_mxfp4": "mxfp4",
+    "w4a8_mxfp4_mxfp8": "mxfp4",
+}
+
+
+def priced_as(dtype: str) -> str:
+    """The number format that a fit's format is priced in."""
+    return _PRICED.get(dtype, dtype)
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -270,16 +293,3 @@ def _numbers(frame: Frame, column: str, zero: bool, refused: dict[int, str]) -> 
         least = "zero or more" if zero else "above zero"
         refused.setdefault(int(line), f"{column} is {shown(raw)}: it must be a number {least}")
     return values
-
-
-def machine(name: str, devices: int = 1) -> System:
-    """A system of that many devices by a name as tables write it: "h100_sxm", "RTX4090", "H200".
-
-    Raises InputError when no device is called so.
-    """
-    plain = "".join(c for c in name.lower() if c.isalnum())
-    aliases = catalog.alias_table()["devices"]
-    spelled = {"".join(c for c in each.lower() if c.isalnum()): each for each in (*aliases, *catalog.device_names())}
-    found = spelled.get(plain) or spelled.get(plain.removeprefix("nvidia").removeprefix("amd"))
-    system = catalog.system(found or name)
-    return system if devices <= system.devices else catalog.system(f"{devices}x {found or name}")

@@ -18,6 +18,10 @@ DATA = Path(__file__).resolve().parents[3] / "data"
 """The rows shipped with a checkout."""
 
 
+MEASURED = ("latency_ms", "ttft_ms", "tpot_ms", "prefill_ms", "tbt_ms", "e2e_ms", "itl_ms")
+"""Ends of the names of columns that hold measured times."""
+
+
 def tables_in(path: str | Path) -> tuple[list[Path], list[Path]]:
     """(kernel tables, text tables) at a path or below it.
 
@@ -57,8 +61,17 @@ def run(path: str | Path | None = None, configs: str | Path | None = None, price
         report["operators"] += found["operators"]
         report["skipped"] += found["skipped"]
     _text_tables(texts, configs, report, prices)
+    report["skipped"] = _by_reason(report["skipped"])
     report["overall"] = _overall(report)
     return report
+
+
+def _by_reason(skipped: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows that were not predicted by reason, the commonest first."""
+    found: dict[str, int] = {}
+    for each in skipped:
+        found[each["reason"]] = found.get(each["reason"], 0) + each["n"]
+    return [{"reason": reason, "n": count} for reason, count in sorted(found.items(), key=lambda pair: -pair[1])]
 
 
 def _text_tables(texts: list[Path], configs: str | Path | None, report: dict[str, Any], prices: str) -> None:
@@ -86,14 +99,24 @@ def _text_tables(texts: list[Path], configs: str | Path | None, report: dict[str
 
 
 def _engine_runs(file: Path, configs: str | Path | None, report: dict[str, Any]) -> None:
-    """Runs of one table; a table of another kind is left alone unless it looks like runs."""
+    """Runs of one table; a table of another kind is left alone unless it looks measured."""
     try:
         found, refused = endtoend.read(file)
-    except InputError:
+    except InputError as problem:
+        if any(column.strip().lower().endswith(MEASURED) for column in columns_of(file)):
+            with file.open(encoding="utf-8", errors="replace") as stream:
+                rows = max(sum(1 for line in stream if line.strip()) - 1, 1)  # int
+            report["skipped"].append({"reason": str(problem), "n": rows})
         return
     predicted, skipped = endtoend.predict(found, configs)
     report["endtoend"] += endtoend.table(predicted)
-    report["skipped"] += [{"reason": f"{file.name} line {line}: {why}", "n": 1} for line, why in refused]
+    lines: dict[str, list[int]] = {}
+    for line, why in refused:
+        lines.setdefault(why, []).append(line)
+    report["skipped"] += [
+        {"reason": f"{file.name} line {at[0]}{' and others' if len(at) > 1 else ''}: {why}", "n": len(at)}
+        for why, at in lines.items()
+    ]
     report["skipped"] += [{"reason": reason, "n": count} for reason, count in skipped]
 
 

@@ -1,0 +1,162 @@
+"""Tables of unseen devices, engines and models: every row is predicted or counted with its reason (A-061)."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rooflab import catalog
+from rooflab.measure import spelling, validate
+from rooflab.units import InputError
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAD = "mode,system,backend,backend_version,model_path,precision,isl,osl,concurrency,tp_size,moe_ep_size,ttft_ms,tpot_ms,note"
+
+
+def closed(system="h200_sxm", backend="vllm", model="Qwen/Qwen3-32B", **more) -> str:
+    row = {
+        "mode": "agg", "system": system, "backend": backend, "backend_version": "", "model_path": model, "precision": "",
+        "isl": 1024, "osl": 128, "concurrency": 8, "tp_size": 4, "moe_ep_size": 1, "ttft_ms": 100, "tpot_ms": 10, "note": "x",
+    }  # fmt: skip
+    return ",".join(str({**row, **more}[name]) for name in HEAD.split(","))
+
+
+def runs(tmp_path: Path, *rows: str) -> dict:
+    (tmp_path / "runs.csv").write_text("\n".join([HEAD, *rows]) + "\n")
+    return validate.run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "version"),
+    [
+        ("vLLM 0.6.3", "vllm", "0.6.3"),
+        ("vllm==0.11.0rc2", "vllm", "0.11.0rc2"),
+        ("TensorRT-LLM", "trtllm", ""),
+        ("dynamo-trt", "trtllm", ""),
+        ("SGLang v0.5.5.post1", "sglang", "0.5.5.post1"),
+        ("tgi 3.1", "vllm", ""),  # nobody fitted it: the stand-in, without that one's version
+    ],
+)
+def test_engines_as_tables_name_them(name, engine, version):
+    assert spelling.engine(name) == (engine, version)
+
+
+def test_unseen_devices_engines_and_formats_are_predicted(tmp_path):
+    """A-061: GPUs nobody measured here, engines by any spelling, a checkpoint of another owner and format, an extra column."""
+    rows = [
+        closed(system=system, backend=backend)
+        for system in ("h200_sxm", "B200", "mi300x", "NVIDIA L40S", "gb200")
+        for backend in ("vllm", "SGLang", "TensorRT-LLM", "tgi", "vllm 0.6.3")
+    ]
+    rows += [closed(model="QWEN/qwen3-32b"), closed(model="nobody/Qwen3-32B-FP8-dynamic", precision="FP8")]
+    report = runs(tmp_path, *rows)
+    assert report["skipped"] == []
+    assert sum(row["predicted"] for row in report["endtoend"]) == len(rows)
+    assert {row["backend"] for row in report["endtoend"]} >= {"tgi", "vllm 0.6.3", "TensorRT-LLM"}
+
+
+def test_more_devices_than_a_node_and_a_dense_model_with_expert_ranks(tmp_path):
+    report = runs(
+        tmp_path, closed(system="h100_sxm", tp_size=16, model="meta-llama/Llama-3.1-405B"), closed(moe_ep_size=8)
+    )
+    assert report["skipped"] == []
+
+
+def test_what_cannot_be_predicted_is_counted_once_with_its_reason(tmp_path):
+    """A-061: no row is lost: two of one reason are two, and the sum is the table's length."""
+    rows = [
+        closed(mode="disagg"),
+        closed(mode="disagg"),
+        closed(system="unheard-of"),
+        closed(model="nobody/nothing"),
+        closed(ttft_ms=""),
+        closed(backend=""),
+        closed(model="meta-llama/Llama-3.1-405B", tp_size=1),
+        closed(),
+    ]
+    report = runs(tmp_path, *rows)
+    reasons = {each["reason"]: each["n"] for each in report["skipped"]}
+    assert sum(reasons.values()) == report["overall"]["skipped"] == 7
+    assert next(count for reason, count in reasons.items() if "disagg" in reason) == 2
+    for word in ("unheard-of", "nobody/nothing", "ttft_ms", "backend", "no room"):
+        assert any(word in reason for reason in reasons), word
+
+
+def test_models_only_a_folder_has_in_any_case(tmp_path):
+    """A-061: ids resolve from DIR by owner and name, in any case, as org__name.json or org/name/config.json."""
+    configs, source = tmp_path / "configs", catalog.model_path("qwen3-8b")
+    (configs / "acme" / "Other-8B").mkdir(parents=True)
+    shutil.copy(source, configs / "Acme__Mind-8B.json")
+    shutil.copy(source, configs / "acme" / "Other-8B" / "config.json")
+    for name in ("acme/mind-8b", "ACME/Mind-8B-FP8", "acme/other-8b", "someone/Other-8B"):
+        assert spelling.model(name, configs).hidden == 4096
+    with pytest.raises(InputError, match="acme/third"):
+        spelling.model("acme/third", configs)
+    with pytest.raises(InputError, match="no folder"):
+        spelling.model("acme/third", tmp_path / "absent")
+
+
+def test_a_measured_table_of_another_kind_is_counted(tmp_path):
+    (tmp_path / "strange.csv").write_text("gpu,thing,ttft_ms\na,b,1\nc,d,2\n")
+    (tmp_path / "prices.csv").write_text("gpu,usd\na,1\n")
+    report = validate.run(tmp_path)
+    assert report["overall"]["skipped"] == 2
+    assert "strange.csv" in report["skipped"][0]["reason"]
+
+
+def serving(tmp_path: Path, changes: list[dict], most: int = 40) -> dict:
+    """Runs like the shipped one, each with its changes, of its first requests."""
+    with (ROOT / "data/serving/vllm_runs.csv").open(newline="") as stream:
+        first = next(csv.DictReader(stream))
+    with (ROOT / "data/serving/vllm_requests.csv").open(newline="") as stream:
+        requests = list(csv.DictReader(stream))[:most]
+    for name, rows in (
+        ("runs", [{**first, **change, "run": f"r{i}"} for i, change in enumerate(changes)]),
+        ("requests", [{**row, "run": f"r{i}"} for i in range(len(changes)) for row in requests]),
+    ):
+        with (tmp_path / f"{name}.csv").open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    return validate.run(tmp_path)
+
+
+def test_serving_runs_of_other_machines(tmp_path):
+    """A-061: another GPU, a mixture with shared experts on two replicas, limits missing from the log, an older engine."""
+    changes = [
+        {"gpu": "H100", "model": "qwen/qwen3-32b", "tp": 2},
+        {"gpu": "RTXPRO6000", "model": "Qwen/Qwen3-30B-A3B", "dp": 2, "ep": "True"},
+        {"gpu": "L40S", "dp": 2},
+        {"gpu": "RTX4090", "kv_tokens": "", "block_size": "", "max_num_seqs": ""},
+        {"vllm": "0.9.1"},
+        {"gpu": "unheard-of"},
+    ]
+    report = serving(tmp_path, changes)
+    assert [row["run"] for row in report["serving"]] == ["r0", "r1", "r2", "r3", "r4"]
+    for row in report["serving"]:
+        assert row["n"] == 40
+        assert set(row) == {"run", "n", "tpot", "ttft", "e2e", "makespan_error"}
+        assert {"mean_error", "median_error"} <= set(row["tpot"])
+    assert [(each["n"], "unheard-of" in each["reason"]) for each in report["skipped"]] == [(40, True)]
+    json.dumps(report, allow_nan=False)
+
+
+def test_two_replicas_share_the_load_and_older_engines_wait_for_their_host(tmp_path):
+    """Law: the run's overload clears sooner on two cards; scheduling between iterations never makes it shorter."""
+    report = serving(tmp_path, [{}, {"dp": 2}, {"vllm": "0.9.1"}])
+    one, two, old = (row["makespan_error"] for row in report["serving"])
+    assert two < one < old
+
+
+def test_requests_that_cannot_be_read_do_not_take_their_run_along(tmp_path):
+    serving(tmp_path, [{}])
+    lines = (tmp_path / "requests.csv").read_text().splitlines()
+    at = lines[0].split(",").index("input_toks")
+    bad = lines[5].split(",")
+    bad[at] = "many"
+    (tmp_path / "requests.csv").write_text("\n".join([*lines[:5], ",".join(bad), *lines[6:]]) + "\n")
+    report = validate.run(tmp_path)
+    assert report["serving"][0]["n"] == 39
+    assert [(each["n"], "many" in each["reason"]) for each in report["skipped"]] == [(1, True)]
