@@ -18,6 +18,7 @@ import pytest
 
 from rooflab import api
 from rooflab.api.asks import Ask
+from rooflab.api.design_asks import RulesAsk
 from rooflab.api.simulate_asks import SimulateAsk
 from rooflab.cli import main, options, reading, serving, terminal
 from rooflab.cli.commands import COMMANDS
@@ -101,6 +102,7 @@ def test_every_field_of_every_question_has_its_option():
     """A new field of an ask appears as an option by itself; its words have to be written."""
     questions = {kind: set(kind.__struct_fields__) for kind in reading.KINDS.values()}
     questions[SimulateAsk] = set(SimulateAsk.__struct_fields__) - serving.APART
+    questions[RulesAsk] = set(RulesAsk.__struct_fields__)
     for kind, fields in questions.items():
         for field in fields:
             assert field in options.FLAGS, f"{field} of {kind.__name__}: say in cli/options.py what it does"
