@@ -3,6 +3,7 @@ import type { Kinds } from "../contract";
 import { door, type Question, type Status } from "../ask/engine";
 import { asked, type Asked } from "./asked.svelte";
 import { keep, kept, forget } from "./keep";
+import { pack, unpack } from "./pack";
 import { askOf, counted, changed, changedFields, changedSegments, known, same, type Change, type Scenario, type Segment } from "./scenario";
 import { hashOf, placeOf, START, START_BASELINE } from "./url";
 import { whole } from "../format";
@@ -14,6 +15,8 @@ export type Theme = "light" | "dark";
 export type Phase = "decode" | "prefill";
 
 const DEPTH = 100;
+/** Characters of an imported model that stay readable in the address. */
+const PLAIN = 300;
 const SETTLED_MS = 400;
 const RESTED_MS = 150;
 
@@ -72,7 +75,8 @@ export class App {
       this.baseOne = asked<"estimate">(() => detail(this.baseline, { batch: 1, microbatches: 1 }));
       this.model = asked<"inspect">(() => askOf("inspect", this.scenario, { context: this.scenario.prompt + this.scenario.output, batch: 1 }) as Question<"inspect">);
       this.stored = asked<"inspect">(() => ({ kind: "inspect", model: this.scenario.model }));
-      $effect(() => this.mirror(hashOf(this)));
+      $effect(() => this.shorten(this.scenario.model));
+      $effect(() => this.mirror(this.hash));
     });
     addEventListener("hashchange", () => {
       if (location.hash !== this.written) this.go(location.hash);
@@ -84,8 +88,32 @@ export class App {
     requestIdleCallback?.(() => void door.start().catch(() => undefined)) ?? setTimeout(() => void door.start().catch(() => undefined), 50);
   }
 
-  /** Show what an address names. */
-  go(hash: string): void {
+  private short = $state.raw<{ of: unknown; text: string } | null>(null);
+  private unpacking = false;
+
+  /** The address of what is shown. */
+  get hash(): string {
+    return hashOf(this, this.short?.of === this.scenario.model ? this.short!.text : undefined);
+  }
+
+  /** A large imported model is packed for the address, a moment later. */
+  private shorten(model: Scenario["model"]): void {
+    const text = typeof model === "string" ? "" : JSON.stringify(model);
+    if (text.length > PLAIN) void pack(text).then((packed) => (this.short = { of: model, text: packed }));
+  }
+
+  /** Show what an address names; a packed model comes a moment later. */
+  go(hash: string, written = hash): void {
+    const packed = /[?&]mx=(~[^&]*)/.exec(hash)?.[1];
+    if (packed !== undefined) {
+      this.unpacking = true;
+      this.written = written;
+      void unpack(packed).then((text) => {
+        this.unpacking = false;
+        if (this.written === written) this.go(hash.replace(packed, () => encodeURIComponent(text ?? "not packed")), written);
+      });
+      return;
+    }
     const place = placeOf(hash, this.views);
     this.view = place.view;
     this.scenario = place.scenario;
@@ -93,12 +121,12 @@ export class App {
     this.selection = place.selection;
     this.more = place.more;
     this.problems = place.problems;
-    this.written = hash;
+    this.written = written;
   }
 
   /** The address follows at once, but not a drag: writing it costs as much as drawing a step. One step back is made once all has settled. */
   private mirror(hash: string): void {
-    if (hash === this.written) return;
+    if (hash === this.written || this.unpacking) return;
     const before = this.written;
     this.written = hash;
     if (!before) {

@@ -142,8 +142,8 @@ export function read(segment: Segment, text: string, problems: string[]): Change
   return base as Change;
 }
 
-/** The hash of a place. An imported model travels as `mx`; see `tooLong`. */
-export function hashOf(place: Omit<Place, "problems">): string {
+/** The hash of a place. An imported model travels as `mx`, packed where that is given; see `tooLong`. */
+export function hashOf(place: Omit<Place, "problems">, packed?: string): string {
   const params: [string, string][] = [];
   const s = place.scenario;
   const untouched = same(s, START);
@@ -152,7 +152,7 @@ export function hashOf(place: Omit<Place, "problems">): string {
       const text = write(segment, s);
       if (text) params.push([KEYS[segment], text]);
     }
-    if (typeof s.model !== "string") params.push(["mx", JSON.stringify(s.model)]);
+    if (typeof s.model !== "string") params.push(["mx", packed ?? JSON.stringify(s.model)]);
     if (typeof s.on !== "string") params.push(["sx", JSON.stringify(s.on)]);
   }
   const usual = untouched ? START_BASELINE : s;
