@@ -150,3 +150,65 @@ def test_fit_holds_on_a_narrow_screen(reader, served):
     page.wait_for_selector(".units")
     page.wait_for_timeout(500)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_map_nests_the_machines_levels(reader, served):
+    """D-106, E-15: eight PEs a cube, eight cubes of one SIP for tp 8 × cp 8; each ring hop leaves the cube, none the SIP."""
+    page = reader().open(served + SIP)
+    page.wait_for_selector(".sq[aria-pressed=true]")
+    assert page.locator("[data-level=SIP]").count() == 1
+    assert page.locator("[data-level=SIP] [data-level=cube]").count() == 8
+    assert page.locator("[data-level=cube][data-group='3'] .sq").count() == 8
+    words = page.inner_text("[data-topology]")
+    for said in ("PE in cube in SIP", "cubes used\n8", "SIPs used\n1", "CP hops inside one SIP\n8"):
+        assert said in words
+    assert "inside one cube" not in words
+    assert "SIP 0, cube 0, PE 0" in page.inner_text("[data-rank='0']")
+    page.goto(served + "#/fit?m=llama-3.1-70b&s=sip&l=tp2-cp4-cpon_inner&w=8192-256-b1&f=sharded")
+    page.wait_for_function("() => document.querySelector('[data-topology]')?.textContent.includes('inside one cube')")
+
+
+def test_a_tensor_shows_where_it_is_split_and_where_its_parts_sit(reader, served):
+    """D-108, D-109: W_Q by columns and W_O by rows over eight ranks; a rank's part is its number; its CP group is picked from."""
+    page = reader().open(served + SIP)
+    page.wait_for_selector("[data-band='7']")
+    assert page.locator("[data-band]").count() == 8
+    chart = page.locator(".shards svg")
+    assert "columns split into 8 parts of 1,024; rank 0 holds part 0" in chart.get_attribute("aria-label")
+    page.get_by_label("TP rank").select_option("5")
+    page.wait_for_selector("[data-band='5'][data-mine=true]")
+    assert page.locator(".one[data-rank='5']").count() == 1
+    page.get_by_label("Tensor that is split").select_option("W_O")
+    page.wait_for_function(
+        "() => document.querySelector('.shards svg').getAttribute('aria-label').includes('rows split')"
+    )
+    page.get_by_text("enlarge, with where each part sits").click()
+    page.wait_for_function("() => document.querySelector('[data-band=\"3\"]').textContent.includes('cube 0, PE 3')")
+    group = page.get_by_role("button", name="CP 2, rank 21")
+    assert group.get_attribute("title") == "CP 2: SIP 0, cube 2, PE 5"
+    group.click()
+    page.wait_for_selector(".one[data-rank='21']")
+
+
+def test_the_why_panel_opens_on_memory(reader, served):
+    """What Fit is about is explained first."""
+    page = reader().open(served + "#/fit")
+    page.wait_for_function("() => document.querySelector('.why .t')?.textContent === 'Memory per device'")
+    assert "memory =" in page.inner_text(".why")
+
+
+def test_labels_of_the_memory_strip_do_not_touch_when_it_overflows(reader, served):
+    """No two texts of the strip overlap, and none lies under the outline of what does not fit."""
+    page = reader().open(served + "#/fit?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b400&vs=w:2048-256-b64")
+    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('Does not fit')")
+    boxes = page.eval_on_selector_all(
+        "section.panel:first-of-type svg.chart text",
+        """(all) => all.map((e) => {
+            const b = e.getBBox();
+            return [b.x, b.y + 2, b.x + b.width, b.y + b.height - 2, e.textContent];
+        })""",
+    )
+    assert len(boxes) >= 4
+    for i, (x0, y0, x1, y1, one) in enumerate(boxes):
+        for a0, b0, a1, b1, other in boxes[i + 1 :]:
+            assert x1 <= a0 or a1 <= x0 or y1 <= b0 or b1 <= y0, f"{one} touches {other}"

@@ -8,13 +8,15 @@ export interface View {
   /** Shown at once, or fetched when first opened. */
   component?: Component;
   load?: () => Promise<{ default: Component }>;
+  /** The number that the why panel opens on; the pass's own time where none is named. */
+  main?: string;
   /** Views that use the whole width have no why panel beside them. */
   wide?: boolean;
 }
 
 export const VIEWS: View[] = [
   { name: "step", title: "Step", component: Step },
-  { name: "fit", title: "Fit", load: () => import("./Fit.svelte") },
+  { name: "fit", title: "Fit", load: () => import("./Fit.svelte"), main: "kpi:memory" },
   { name: "limits", title: "Limits", load: () => import("./Limits.svelte"), wide: true },
   { name: "design", title: "Design", load: () => import("./Design.svelte"), wide: true },
   { name: "serve", title: "Serve", load: () => import("./Serve.svelte"), wide: true },
