@@ -140,6 +140,22 @@ def test_a_change_of_format_is_a_pass_over_the_new_tokens():
     assert total(parts[1]) - total(parts[0]) == pytest.approx(8.0 * 4096.0 * 576.0 * 3.0 / MACHINE.bandwidth)
 
 
+def test_every_product_of_a_group_quantises_its_rows():
+    """Sixteen products of 4096 rows: fifteen more passes than one, of 3 bytes an element and the rows' own."""
+    one, many = (gemm.seconds(4096.0, 128.0, 512.0, 1.0, 1.0, 2.0, MACHINE, QUANTISED, each)[2] for each in (1.0, 16.0))
+    passed = 3.0 * 4096.0 * (512.0 + QUANTISED.row) / (MACHINE.bandwidth * QUANTISED.quantise)
+    assert many - one == pytest.approx(15.0 * passed)
+
+
+def test_a_scan_keeps_its_state_on_chip():
+    """Bytes of a scan are its activations and each state once in and once out, however many chunks there are."""
+    p = prior(recurrence.Parameters, recurrence.SCAN_PRIORS)
+    fast = msgspec.structs.replace(MACHINE, rate=1e30)
+    short, long = (recurrence.scan_seconds(x, 1.0, 32.0, 128.0, 128.0, fast, p)[1] for x in (1024.0, 65536.0))
+    token = 32.0 * 2.0 * (2.0 * 128.0 + 2.0 * 128.0)
+    assert long - short == pytest.approx((65536.0 - 1024.0) * token / (MACHINE.bandwidth * p.memory))
+
+
 def test_wide_groups_of_decode_cost_once_more():
     """Sixteen query heads of a KV head fill a row block; the seventeenth needs another way."""
     p = msgspec.structs.replace(DECODE, wide=4e-6)

@@ -54,7 +54,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     coverage: float = 0.0
     """Share of held-out rows inside the band."""
     band: tuple[float, float] = (0.7, 1.5)
-    """Measured over predicted time: 10th and 90th percentile."""
+    """Measured over predicted time, eight in ten."""
     basis: str = "fitted"
     note: str = ""
 

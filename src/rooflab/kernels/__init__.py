@@ -74,7 +74,7 @@ SECONDS = frozenset({"launch", "fill", "split", "wave", "wide", "step", "short",
 
 def priors(family_name: str, dtype: str) -> Priors:
     """What is believed of a family's parameters before a fit: (value, spread of its logarithm)."""
-    if family_name == "gemm" and dtype in QUANTISED:
+    if family_name in ("gemm", "batched_gemm") and dtype in QUANTISED:
         return gemm.QUANTISED_PRIORS
     return _EIGHT_BIT.get(family_name, PRIORS[family_name]) if dtype.endswith("fp8") else PRIORS[family_name]
 
@@ -202,7 +202,7 @@ def _experts(op: Op, machine: Machine, p: experts.Parameters) -> Parts:
 
 def _convolution(op: Op, machine: Machine, p: recurrence.Parameters) -> Parts:
     s = op.shape
-    return recurrence.convolution_seconds(s["tokens"], s["sequences"], s["channels"], machine, p)
+    return recurrence.convolution_seconds(s["tokens"], s["channels"], machine, p)
 
 
 def _scan(op: Op, machine: Machine, p: recurrence.Parameters) -> Parts:

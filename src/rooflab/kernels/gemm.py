@@ -99,5 +99,5 @@ def seconds(
     compute, memory = soft_maximum(compute, moved / (machine.bandwidth * p.memory), SHARPNESS)
     overhead = p.launch
     if p.quantise:
-        overhead = overhead + (2.0 + activation) * m * (k + p.row) / (machine.bandwidth * p.quantise)
+        overhead = overhead + (2.0 + activation) * m * groups * (k + p.row) / (machine.bandwidth * p.quantise)
     return compute, memory, overhead

@@ -12,6 +12,8 @@ from rooflab.kernels.machine import Machine, Parts, soft_maximum
 Number = Any
 
 SHARPNESS = 2.0
+RESIDENT = 2.0
+"""Chains of chunks a multiprocessor works on at once."""
 CHUNK = 64.0
 """Tokens of one step of a chunked scan, as kernels run it whatever the model's own chunk."""
 
@@ -30,7 +32,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
 
 CONVOLUTION_PRIORS: dict[str, tuple[float, float]] = {
     "launch": (8.0e-6, 0.5),
-    "memory": (0.92, 0.06),
+    "memory": (0.92, 0.07),
     "wave": (0.5e-6, 1.0),
 }
 """A pass streams memory as any other; what is slower than that is instructions, which follow clocks and not bandwidth."""
@@ -39,6 +41,7 @@ SCAN_PRIORS: dict[str, tuple[float, float]] = {
     "memory": (0.4, 0.5),
     "compute": (0.3, 0.6),
     "step": (2.0e-6, 0.8),
+    "wave": (1.0e-6, 1.0),
 }
 UPDATE_PRIORS: dict[str, tuple[float, float]] = {
     "launch": (6.0e-6, 0.5),
@@ -47,14 +50,14 @@ UPDATE_PRIORS: dict[str, tuple[float, float]] = {
 }
 
 
-def convolution_seconds(tokens: Number, sequences: Number, channels: Number, machine: Machine, p: Parameters) -> Parts:
+def convolution_seconds(tokens: Number, channels: Number, machine: Machine, p: Parameters) -> Parts:
     """Time of a causal convolution of a few taps over `channels`.
 
     Counts: activations in and out at two bytes, blocks in waves.
     Source: docs/accuracy.md, linear mixers.
     Holds: taps held on chip.
     """
-    blocks = num.maximum(tokens / CHUNK, sequences) * channels / CHUNK
+    blocks = tokens / CHUNK * channels / CHUNK
     memory = 4.0 * tokens * channels / (machine.bandwidth * p.memory)
     return 0.0 * memory, memory, p.launch + p.wave * blocks / machine.units
 
@@ -78,10 +81,10 @@ def scan_seconds(
     compute = flop / (machine.rate * p.compute)
     chunks = num.ceil(tokens / sequences / CHUNK)
     states = sequences * heads * key_dim * value_dim * 4.0
-    moved = tokens * heads * 2.0 * (2.0 * key_dim + 2.0 * value_dim) + states * (2.0 + chunks)
+    moved = tokens * heads * 2.0 * (2.0 * key_dim + 2.0 * value_dim) + 2.0 * states
     compute, memory = soft_maximum(compute, moved / (machine.bandwidth * p.memory), SHARPNESS)
-    waves = num.maximum(sequences * heads / machine.units, 1.0)
-    return compute, memory, p.launch + p.step * chunks * waves
+    waves = num.maximum(sequences * heads / (machine.units * RESIDENT), 1.0)
+    return compute, memory, p.launch + p.step * chunks * waves + p.wave * sequences * heads / machine.units
 
 
 def update_seconds(

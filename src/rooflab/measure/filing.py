@@ -14,8 +14,8 @@ from rooflab.parameters import FOLDER, Fit
 
 HEAD = """\
 # Parameters of kernels' formulas (src/rooflab/kernels) on {device}: what was fitted, on how many rows, and how well.
-# fit_error and held_error are medians of |predicted / measured - 1|, on rows fitted and on shapes held out; band is the
-# 10th and 90th percentile of measured over predicted time, coverage the share of held-out rows inside it.
+# fit_error and held_error are medians of |predicted / measured - 1|, on rows fitted and on shapes held out; band is what
+# eight in ten measured over predicted times fall between, coverage the share of held-out rows that do.
 # Written by `rooflab calibrate`.
 
 device = "{device}"
