@@ -43,8 +43,8 @@ WEAK = """\
   that neither kernels nor prompts explain. TTFT of dense models is within 8–24 %.
 - **gpt-oss-120b** under TensorRT-LLM at 160–320 requests in flight (5 runs): measured decoding is far slower than predicted.
 - **Kernels of narrow use**: Triton attention of SGLang (17–30 %), bf16 queries over an fp8 cache in prefill (11–14 % under vLLM), the
-  short convolution of Mamba-2 under TensorRT-LLM and on A100, Triton expert kernels of SGLang (15–23 %), absorbed fp8 products (21–23 %),
-  and passes over memory such as norms and embeddings, known from A100 and eager PyTorch alone.
+  short convolution of Mamba-2 under TensorRT-LLM and on A100, Triton expert kernels of SGLang (15–23 %), and passes over memory such as
+  norms and embeddings, known from A100 and eager PyTorch alone.
 - **Cards without kernel rows** (RTX, L40S, AMD, TPU, Apple): by transfer or by published sustained rates; bands of a factor up to two.
 - **Prefixes** (prefill on a cached prompt) are geometry only: no measured row has one.
 
