@@ -8,7 +8,7 @@ import pytest
 from rooflab import api, catalog, hf, loaded
 from rooflab.estimate import Scene, Workload
 from rooflab.fitted import Fitted
-from rooflab.measure import endtoend
+from rooflab.measure import endtoend, validate
 from rooflab.profiles import profile
 from rooflab.units import InputError
 from rooflab.work import Layout, Precision
@@ -153,11 +153,12 @@ def runs():
     ("kind", "figure", "most"),
     [
         # medians of |predicted / measured − 1|; the engine constants saw Qwen3-32B alone, so the mixtures are held out
-        (DENSE, "tpot", 0.08),
-        (DENSE, "throughput", 0.08),
-        (DENSE, "ttft", 0.25),
-        (MIXTURE, "tpot", 0.13),
-        (MIXTURE, "throughput", 0.13),
+        (DENSE, "tpot", 0.06),
+        (DENSE, "throughput", 0.06),
+        (DENSE, "ttft", 0.12),
+        (MIXTURE, "tpot", 0.10),
+        (MIXTURE, "throughput", 0.10),
+        (MIXTURE, "ttft", 0.32),
     ],
 )
 def test_closed_loop_runs(runs, kind, figure, most):
@@ -167,8 +168,8 @@ def test_closed_loop_runs(runs, kind, figure, most):
 
 
 def test_first_tokens_of_all_runs(runs):
-    """TTFT of all 532 runs together: a quarter off in the median; mixtures alone are worse and said so in the docs."""
-    assert endtoend.errors((p.ttft, p.low["ttft"], p.high["ttft"]) for p in runs)["median"] <= 0.25
+    """TTFT of all 532 runs together: 13 % off in the median; mixtures alone are worse and said so in the docs."""
+    assert endtoend.errors((p.ttft, p.low["ttft"], p.high["ttft"]) for p in runs)["median"] <= 0.17
 
 
 def test_batches_of_an_older_engine():
@@ -204,3 +205,14 @@ def test_unknown_models_are_counted(tmp_path):
     predicted, skipped = endtoend.predict(endtoend.read(path)[0])
     assert predicted == []
     assert [count for _, count in skipped] == [3]
+
+
+def test_a_serving_run_on_a_card_nobody_measured():
+    """RTX 4090, vLLM 0.19, 300 requests beyond its capacity, nothing fitted: mean TPOT and makespan within 8 %, TTFT 15 %."""
+    found = validate.run("data/serving")
+    assert found["skipped"] == []
+    (run,) = found["serving"]
+    assert run["n"] == 300
+    assert abs(run["tpot"]["mean_error"]) <= 0.08
+    assert abs(run["makespan_error"]) <= 0.08
+    assert abs(run["ttft"]["mean_error"]) <= 0.15
