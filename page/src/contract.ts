@@ -247,6 +247,12 @@ export interface PlanAsk {
   rates?: "device" | "replica";
   layers_only?: boolean;
   largest?: number;
+  percentile?: "p50" | "p90" | "p95" | "p99" | null;
+  rate?: number | null;
+  requests?: number;
+  seeds?: number;
+  divide?: boolean;
+  link?: string | number | null;
   profile?: string;
   prices?: "fitted" | "roofline" | null;
   engine?: "sglang" | "trtllm" | "vllm";
@@ -823,6 +829,7 @@ export interface PlanReport {
   price: number | null; // USD/s
   cost_per_million_tokens: number | null; // USD
   fleets: FleetReport[];
+  simulated: SimulatedReport | null;
   targets: Record<string, unknown>[];
   templates: Record<string, unknown>[];
 }
@@ -852,6 +859,36 @@ export interface FleetReport {
   price: number | null; // USD/s
   cost_per_million_tokens: number | null; // USD
   memory_share: number; // 1
+}
+
+/** The smallest fleet that holds a percentile under traffic. */
+export interface SimulatedReport {
+  layout: Record<string, number>;
+  percentile: string;
+  rate: number; // request/s
+  seeds: number;
+  devices_per_replica: number;
+  replicas: number;
+  total: number;
+  least: number;
+  sure: number | null;
+  holds: boolean | null;
+  chosen: TrialReport;
+  divided: TrialReport | null;
+  tried: TrialReport[];
+}
+
+/** A number of replicas under traffic: the statistic over the seeds, with half its 95 % interval. */
+export interface TrialReport {
+  replicas: number;
+  split: unknown[] | null;
+  within: boolean;
+  holds: boolean | null;
+  ttft: number | null; // s
+  ttft_interval: number | null; // s
+  tpot: number | null; // s
+  tpot_interval: number | null; // s
+  attainment: number | null; // 1
 }
 
 export interface ShardedReport {
@@ -1444,6 +1481,12 @@ export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {
     "rates",
     "layers_only",
     "largest",
+    "percentile",
+    "rate",
+    "requests",
+    "seeds",
+    "divide",
+    "link",
     "profile",
     "prices",
     "engine",

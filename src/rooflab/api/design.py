@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from rooflab import __version__, catalog, plan, sweep
+from rooflab.api import sizing
 from rooflab.api.asks import Source, _Placed
 from rooflab.api.design_asks import (
     AxisReport,
@@ -251,8 +252,13 @@ def _served(source: Source, model: Model) -> str:
     return name if re.fullmatch(r"[\w./:@+-]+", name) else "'" + name.replace("'", "'\\''") + "'"
 
 
-def answer_plan(ask: PlanAsk) -> PlanReport:
-    """Devices for users, context and limits, by the closed form and by the engine's layouts."""
+def answer_plan(
+    ask: PlanAsk, *, progress: Callable[[int, int], None] | None = None, cancel: Callable[[], bool] | None = None
+) -> PlanReport:
+    """Devices for users, context and limits, by the closed form, by the engine's layouts, and under simulated traffic.
+
+    `progress` is told (runs played, runs expected); `cancel` returning True ends the playing.
+    """
     model, used = model_of(ask.model), _used(ask)
     precision, notes = precision_of(model, ask, used)
     system = system_of(ask.on, ask.changes)
@@ -273,6 +279,7 @@ def answer_plan(ask: PlanAsk) -> PlanReport:
         ttft=_limit(ask.ttft, "ttft"), precision=precision, used=used, most=min(ask.largest, system.devices),
         **_priced(ask, used),
     )  # fmt: skip
+    played, said = sizing.simulated(ask, fleets, tpot, _limit(ask.ttft, "ttft"), progress, cancel)
     book = {row["axis"]: row for row in rules.rules("playbook")["axes"]}
     axes = [
         AxisReport(
@@ -287,7 +294,7 @@ def answer_plan(ask: PlanAsk) -> PlanReport:
         "tightest", "weights", "kv_per_user", "kv_per_replica",
     )  # fmt: skip
     return PlanReport(
-        **_header(ask, PlanReport, [*model.notes, *notes, *found.notes, _price_note(_priced(ask, used), used)]),
+        **_header(ask, PlanReport, [*model.notes, *notes, *found.notes, *said, _price_note(_priced(ask, used), used)]),
         name=model.name,
         system=system.name,
         profile=used.name,
@@ -297,6 +304,7 @@ def answer_plan(ask: PlanAsk) -> PlanReport:
         price=found.fleet_price,
         cost_per_million_tokens=found.cost_per_million,
         fleets=[_fleet(one) for one in fleets],
+        simulated=played,
         targets=list(rules.rules("targets")["targets"]),
         templates=list(rules.rules("deployment")["templates"]),
     )

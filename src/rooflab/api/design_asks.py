@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from rooflab.api.asks import Count, Degree, Source, _Ask, _Loaded, _Placed, _Report
-from rooflab.units import Bytes, Ratio, Seconds, TokensPerSecond, Usd, UsdPerSecond
+from rooflab.units import Bytes, Ratio, RequestsPerSecond, Seconds, TokensPerSecond, Usd, UsdPerSecond
 
 Values = list[Any] | str
 """Values of a field: a list, or text such as "1,2,4,8", "1..512" (doubling) or "8..64+8" (in steps)."""
@@ -76,6 +76,18 @@ class PlanAsk(_Ask, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="
     """Leaves embedding and output head out, as the reference does."""
     largest: Degree = 64
     """Devices of one replica that are tried at most."""
+    percentile: Literal["p50", "p90", "p95", "p99"] | None = None
+    """Statistic that the limits are held to under simulated traffic; None keeps to the mean of the closed form."""
+    rate: Annotated[float, msgspec.Meta(gt=0, le=1e7)] | None = None
+    """Requests per second of that traffic; None makes it of the users and the limits."""
+    requests: Annotated[int, msgspec.Meta(ge=100, le=10**6)] = 1000  # count
+    """Requests of each run."""
+    seeds: Annotated[int, msgspec.Meta(ge=2, le=30)] = 3
+    """Runs of each candidate, with other random numbers."""
+    divide: bool = False
+    """Whether replicas are divided into prefill and decode as well."""
+    link: str | float | None = None
+    """Bytes per second between those: "50 GB/s"; None takes the system's outermost link."""
     profile: str = "operator"
     prices: Literal["roofline", "fitted"] | None = None
     engine: Literal["vllm", "sglang", "trtllm"] = "vllm"
@@ -219,6 +231,47 @@ class FleetReport(msgspec.Struct, frozen=True, kw_only=True):
     memory_share: Ratio
 
 
+class TrialReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A number of replicas under traffic: the statistic over the seeds, with half its 95 % interval."""
+
+    replicas: int
+    split: tuple[int, int] | None
+    """Prefill and decode."""
+    within: bool
+    """Whether the means over the seeds are within the limits."""
+    holds: bool | None
+    """True and False are sure at 95 %; None is open."""
+    ttft: Seconds | None
+    """None under overload."""
+    ttft_interval: Seconds | None
+    tpot: Seconds | None
+    tpot_interval: Seconds | None
+    attainment: Ratio | None
+    """Share of the requests within every limit."""
+
+
+class SimulatedReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The smallest fleet that holds a percentile under traffic."""
+
+    layout: dict[str, int]
+    percentile: str
+    rate: RequestsPerSecond
+    seeds: int
+    devices_per_replica: int
+    replicas: int
+    total: int
+    """Devices."""
+    least: int
+    """Fewer replicas than these surely miss."""
+    sure: int | None
+    """As many replicas surely hold; None where not even twice as many do."""
+    holds: bool | None
+    chosen: TrialReport
+    divided: TrialReport | None
+    """The fewest that hold when prompts and answers have replicas of their own; None where none does, or was not asked for."""
+    tried: list[TrialReport]
+
+
 class PlanReport(_Report, frozen=True, kw_only=True, tag="plan"):
     name: str
     system: str
@@ -245,6 +298,8 @@ class PlanReport(_Report, frozen=True, kw_only=True, tag="plan"):
     cost_per_million_tokens: Usd | None
     fleets: list[FleetReport]
     """The smallest fleets by the engine's layouts; empty where none meets the limits."""
+    simulated: SimulatedReport | None
+    """What holds the percentile; None where none was asked for, or nothing does."""
     targets: list[dict[str, Any]]
     templates: list[dict[str, Any]]
 

@@ -134,7 +134,10 @@ COMMANDS: dict[str, Command] = {
     "plan": Command(
         None,
         "How many devices a service needs, what binds, and what it costs.",
-        ("rooflab plan llama-3.1-70b --on dgx-h100 --users 1000 --context 8k --tpot 40ms",),
+        (
+            "rooflab plan llama-3.1-70b --on dgx-h100 --users 1000 --context 8k --tpot 40ms",
+            "rooflab plan llama-3.1-8b --on h100-sxm --users 200 --context 2k --ttft 500ms --tpot 20ms --percentile 95",
+        ),
     ),
     "save": Command(
         None,

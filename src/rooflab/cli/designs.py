@@ -32,6 +32,7 @@ Prices = Annotated[
     Literal["roofline", "fitted"] | None, typer.Option(help="What prices operators.", rich_help_panel="Pricing")
 ]
 Workers = Annotated[int, typer.Option(help="Processes on this machine.", min=0, max=4096, metavar="N")]
+TRAFFIC = "Simulated traffic"
 WRITERS = {".csv": "to_csv", ".parquet": "to_parquet"}
 
 
@@ -77,8 +78,8 @@ def _pairs(texts: list[str]) -> dict[str, str]:
     return found
 
 
-def _progress() -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
-    """(what to call with points done and in all, what to call at the end): a live bar where a person is watching."""
+def _progress(what: str = "points") -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
+    """(what to call with things done and in all, what to call at the end): a live bar where a person is watching."""
     if not sys.stderr.isatty():
         return None, lambda: None
     from rich.console import Console
@@ -87,7 +88,7 @@ def _progress() -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
     bar = Progress(
         BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True
     )
-    task = bar.add_task("points")
+    task = bar.add_task(what)
     bar.start()
     return lambda done, total: bar.update(task, completed=done, total=total), bar.stop
 
@@ -210,16 +211,53 @@ def plan(
     weights: Weights = None,
     kv: Cache = None,
     prices: Prices = None,
+    percentile: Annotated[
+        str | None,
+        typer.Option(
+            help="Hold the limits at 90, 95 or 99 % under simulated traffic.", metavar="P", rich_help_panel=TRAFFIC
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(help="Requests per second; else made of users and limits.", metavar="N", rich_help_panel=TRAFFIC),
+    ] = None,
+    requests: Annotated[
+        str | None, typer.Option(help="Requests of each run.", metavar="N", rich_help_panel=TRAFFIC)
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Runs of each candidate.", metavar="N", rich_help_panel=TRAFFIC)
+    ] = None,
+    divide: Annotated[
+        bool, typer.Option("--divide", help="Also divide replicas into prefill and decode.", rich_help_panel=TRAFFIC)
+    ] = False,
+    link: Annotated[
+        str | None,
+        typer.Option(help='Between those, per replica: "50 GB/s".', metavar="RATE", rich_help_panel=TRAFFIC),
+    ] = None,
     json: Json = False,
 ) -> None:
     """How many devices a service needs."""
-    from rooflab.api import report_of
+    from rooflab.api.design import answer_plan
 
+    counts = {
+        "users": users,
+        "context": context,
+        "output": output,
+        "largest": largest,
+        "requests": requests,
+        "seeds": seeds,
+    }
     ask = _asked(
-        "plan", model=model, on=on, ttft=ttft, tpot=tpot, weights=weights, kv=kv, prices=prices,
-        **_counts({"users": users, "context": context, "output": output, "largest": largest}),
+        "plan", model=model, on=on, ttft=ttft, tpot=tpot, weights=weights, kv=kv, prices=prices, link=link,
+        percentile=None if percentile is None else f"p{percentile.strip().removeprefix('p')}",
+        rate=None if rate is None else parse(rate, "1", "--rate", positive=True), divide=divide or None, **_counts(counts),
     )  # fmt: skip
-    _show(report_of(ask), json)
+    progress, stop = _progress("runs")
+    try:
+        report = answer_plan(ask, progress=progress)
+    finally:
+        stop()
+    _show(report, json)
 
 
 Scope = Annotated[Literal["full", "attention", "ffn"] | None, typer.Option(help="Which weights and caches count.")]

@@ -153,8 +153,41 @@ def plan_page(report: Report) -> Page:
     return Page(
         title=f"{report['name']} on {report['system']}: {report['ask']['users']:,} users",
         detail=f"{report['ask']['context']:,} tokens each",
-        blocks=(verdict, axes, *fleets, notes(report)),
+        blocks=(verdict, axes, *fleets, *_simulated(report["simulated"]), notes(report)),
     )
+
+
+def _simulated(found: dict[str, Any] | None) -> tuple[Block, ...]:
+    """What holds a percentile under traffic, and every candidate that was played."""
+    if found is None:
+        return ()
+    sure = "not even twice as many surely hold" if found["sure"] is None else f"{found['sure']:,} surely hold"
+    text = f"{plural(found['total'], 'device')} hold {found['percentile']}: {plural(found['replicas'], 'replica')}"
+    why = f"{_degrees(found['layout'])}; fewer than {found['least']:,} surely miss, {sure} (95 % over {found['seeds']} seeds)"
+    divided = found["divided"]
+    lines = [] if divided is None else [f"divided into prefill and decode: {divided['split'][0]}:{divided['split'][1]}"]
+    heads = (
+        Column("replicas", right=True), Column("prefill:decode"), Column("TTFT", right=True), Column("TPOT", right=True),
+        Column("within every limit", right=True, rank=1), Column("verdict"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            f"{one['replicas']:,}",
+            "" if one["split"] is None else f"{one['split'][0]}:{one['split'][1]}",
+            _pair(one["ttft"], one["ttft_interval"]),
+            _pair(one["tpot"], one["tpot_interval"]),
+            "" if one["attainment"] is None else f"{one['attainment']:.1%}",
+            {True: "holds", False: "misses", None: "open"}[one["holds"]],
+        )
+        for one in found["tried"]
+    )
+    table = Table(columns=heads, rows=rows, title=f"Played at {found['rate']:.4g} requests/s, {found['percentile']}")
+    return Verdict(True, text, why), table, *([Words(lines=tuple(lines))] if lines else [])
+
+
+def _pair(value: float | None, half: float | None) -> str:
+    """A time and half of its interval."""
+    return "overload" if value is None else shown(value, "s") + ("" if half is None else f" ± {shown(half, 's')}")
 
 
 def sharded_page(report: Report) -> Page:
