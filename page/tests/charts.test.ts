@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { decades, halfDecades } from "../src/charts/axis";
 import { place } from "../src/charts/labels";
 import { markPath, radius } from "../src/charts/marks";
-import { csv } from "../src/components/csv";
+import { csv } from "../src/export/files";
 import { figure, symbolic } from "../src/components/formula";
 
 describe("axes", () => {

@@ -64,6 +64,8 @@ class _File(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     format: int
     version: str = ""
     scenarios: list[Saved]
+    results: Any = None
+    """What the engine said of them, for a reader; not read back."""
 
 
 def now() -> str:

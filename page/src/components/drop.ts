@@ -15,6 +15,7 @@ export async function takeConfig(file: File): Promise<string> {
   }
   if (!content || typeof content !== "object" || Array.isArray(content)) return refuse(`${file.name} is not a config.json: it should be one object with fields such as hidden_size`);
   const model = content as Record<string, unknown>;
+  if (model.rooflab === "scenarios") return (await import("../compare/importing")).take(file);
   try {
     await door.ask({ kind: "inspect", model });
   } catch (problem) {

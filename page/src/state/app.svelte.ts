@@ -35,6 +35,9 @@ export class App {
   /** What is open over the view: an editor's segment, "find", "why", "keys". */
   open = $state("");
   said = $state("");
+  /** Whether saved scenarios stand side by side over the view, and whether a name is asked for there. */
+  drawer = $state(false);
+  naming = $state(false);
   shelves = $state.raw<Partial<Record<Shelf, Row[]>>>({});
   touched = $state(false);
   /** A value is being dragged. */
@@ -240,7 +243,8 @@ export class App {
 
   /** Forget what the browser keeps and start again. */
   reset(): void {
-    forget("last", "baselineName", "saved");
+    forget("last", "baselineName", "saved", "saved.unreadable");
+    this.drawer = false;
     this.past = [...this.past, this.scenario].slice(-DEPTH);
     this.scenario = START;
     this.baseline = START_BASELINE;

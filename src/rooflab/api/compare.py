@@ -60,6 +60,8 @@ def _cases(ask: CompareAsk) -> list[Case]:
     for case in ask.cases:
         for name in ask.profiles:
             changed = {**case.scenario, "profile": name, "switches": {}}
+            if name != "operator":
+                changed.pop("prices", None)  # those of kernels, which coarser profiles do not know
             title = name if len(ask.cases) == 1 else f"{case.name}, {name}"
             found.append(Case(name=title, scenario=changed))
     if len(found) > MOST_CASES:

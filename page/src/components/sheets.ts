@@ -1,0 +1,42 @@
+// The rows behind a chart or a table, kept beside its element for the panel's menu.
+import type { MemoryReport, OpReport, StepDetail } from "../contract";
+import { boundOf, operatorName, partName } from "../words";
+
+export type Cell = string | number | null;
+export interface Sheet {
+  header: string[];
+  rows: Cell[][];
+}
+
+const sheets = new WeakMap<Element, () => Sheet>();
+
+/** {@attach sheet(() => …)}: what an element shows, in SI units, made when it is asked for. */
+export const sheet = (make: () => Sheet) => (node: Element): void => void sheets.set(node, make);
+
+/** The rows of the first element in a panel that has some. */
+export function sheetIn(panel: Element): Sheet | null {
+  for (const node of panel.querySelectorAll("*")) {
+    const make = sheets.get(node);
+    if (make) return make();
+  }
+  return null;
+}
+
+/** A column's name with its unit behind it. */
+export const named = (key: string, unit = ""): string => key + (unit && unit !== "1" ? `_${unit.replaceAll("/", "_per_")}` : "");
+
+/** A panel's name in an address or of a file. */
+export const slug = (title: string): string => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+
+export function opsSheet(ops: OpReport[]): Sheet {
+  const header = ["operator", "part", "bound", "basis", "per_pass", "flop_FLOP", "bytes_byte", "message_bytes_byte", "intensity_FLOP_per_byte", "achieved_FLOP_per_s", "time_s", "share"];
+  return { header, rows: ops.map((op) => [operatorName(op.name), op.part, boundOf(op.bound), op.basis, op.count, op.flop, op.bytes, op.message_bytes, op.intensity, op.achieved, op.time, op.share]) };
+}
+
+export function partsSheet(step: StepDetail): Sheet {
+  return { header: ["class", "time_s", "share", "memory_s", "compute_s", "network_s", "latency_s"], rows: step.parts.map((part) => [partName(part.part), part.time, part.share, ...(["memory", "compute", "network", "latency"] as const).map((bound) => part.terms[bound] ?? 0)]) };
+}
+
+export function memorySheet(memory: MemoryReport): Sheet {
+  return { header: ["kind", "bytes_byte"], rows: Object.entries(memory) };
+}

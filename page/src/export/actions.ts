@@ -1,0 +1,134 @@
+// What the menus of a panel and of the page do: files, links and commands for the reader to keep.
+import { app } from "../app";
+import { door, type Question } from "../ask/engine";
+import { sheetIn, slug, type Cell, type Sheet } from "../components/sheets";
+import type { ExplainReport } from "../contract";
+import { describe } from "../state/app.svelte";
+import { askOf, SEGMENTS, type Scenario } from "../state/scenario";
+import { hashOf, tooLong } from "../state/url";
+import { csvOf, download } from "./files";
+import { picture, png, type Caption } from "./svg";
+
+export interface Item {
+  id: string;
+  name: string;
+  run: () => Promise<void> | void;
+}
+
+/** The scenario in one line. */
+export const scenarioLine = (s: Scenario): string => SEGMENTS.map((segment) => describe(segment, s)).join(" · ");
+
+const finding = (): string => document.getElementById("finding")?.textContent?.replace(/\s+/g, " ").trim() ?? "";
+const today = (): string => new Date().toISOString().slice(0, 10);
+const version = (): string => app.now.report?.version ?? "";
+export const bare = (s: Scenario): Record<string, unknown> => {
+  const { kind: _, ...fields } = askOf("estimate", s);
+  return fields;
+};
+
+function caption(title: string, sub: string): Caption {
+  const now = app.now.report;
+  const basis = now ? `basis ${now.basis}${now.basis === "roofline" ? ", rates assumed" : ""}` : "";
+  const compared = app.comparing ? `baseline ${app.baselineTitle}` : "";
+  return { title: sub ? `${title}: ${sub}` : title, lines: [finding(), scenarioLine(app.scenario)], foot: [`RoofLab ${version()}`, basis, compared, today(), "analytical model, not a benchmark"].filter(Boolean).join(" · ") };
+}
+
+/** A table of the page as it reads; exact values where a cell's title has them. */
+function tableOf(panel: Element): Sheet | null {
+  const exactly = (node: Element) => /^(-?\d[\d.]*(?:e[+-]?\d+)?)(?: (\S+))?$/.exec(node.querySelector("[title]")?.getAttribute("title") ?? node.getAttribute("title") ?? "");
+  const cell = (node: Element): Cell => {
+    const exact = exactly(node);
+    return exact ? Number(exact[1]) : ((node as HTMLElement).innerText ?? node.textContent ?? "").replace(/\s+/g, " ").trim();
+  };
+  const table = panel.querySelector("table");
+  if (table) {
+    const rows = [...table.querySelectorAll("tbody tr, tfoot tr")].map((row) => [...row.children].map(cell));
+    return { header: [...table.querySelectorAll("thead th")].map((node) => String(cell(node))), rows };
+  }
+  const terms = [...panel.querySelectorAll("dl > div, dl")].flatMap((group) => [...group.querySelectorAll(":scope > dt")].map((dt) => [dt, dt.nextElementSibling] as const));
+  return terms.length ? { header: ["quantity", "value", "unit"], rows: terms.map(([dt, dd]) => [cell(dt), dd ? cell(dd) : null, (dd && exactly(dd)?.[2]) ?? ""]) } : null;
+}
+
+async function copy(what: string, said: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(what);
+    app.say(said);
+  } catch {
+    app.say(`Copying was not allowed: ${what}`);
+  }
+}
+
+async function copyLink(more: Record<string, string>): Promise<void> {
+  const hash = hashOf({ view: app.view, scenario: app.scenario, baseline: app.baseline, selection: app.selection, more });
+  if (tooLong(hash)) app.say("This scenario is too long for a link; export it as a file instead");
+  else await copy(location.href.replace(/#.*/, "") + hash, "Link copied");
+}
+
+async function copyCommand(): Promise<void> {
+  const report = await door.ask({ kind: "snapshot", scenario: bare(app.scenario) });
+  const fromFile = report.command.startsWith("rooflab ask");
+  if (fromFile) download("scenario.json", JSON.stringify(report.question, null, 1), "application/json");
+  await copy(report.command, fromFile ? "Command copied; the question it asks was saved as scenario.json" : `Copied: ${report.command}`);
+}
+
+export const tried = (run: () => Promise<void> | void) => async (): Promise<void> => {
+  try {
+    await run();
+  } catch (problem) {
+    app.say(problem instanceof Error ? problem.message : String(problem));
+  }
+};
+
+/** What a panel offers, by what is in it. */
+export function panelItems(panel: Element): Item[] {
+  const body = panel.querySelector(":scope > div")!;
+  const title = panel.querySelector("h2")?.textContent ?? "";
+  const sub = panel.querySelector(".sub")?.textContent?.replace(/\s+/g, " ").trim() ?? "";
+  const sheet = sheetIn(panel) ?? tableOf(body);
+  const draw = () => picture(body, caption(title, sub));
+  return [
+    ...(sheet ? [{ id: "csv", name: "CSV", run: () => download(`${slug(title)}.csv`, csvOf(sheet), "text/csv") }] : []),
+    { id: "png", name: "PNG", run: async () => download(`${slug(title)}.png`, await png(await draw()), "image/png") },
+    { id: "svg", name: "SVG", run: async () => download(`${slug(title)}.svg`, await draw(), "image/svg+xml") },
+    { id: "link", name: "Copy link to this panel", run: () => copyLink({ ...app.more, at: slug(title) }) },
+    { id: "command", name: "Copy command", run: copyCommand },
+  ];
+}
+
+/** The report that the command line writes, too. */
+export async function htmlReport(): Promise<void> {
+  const compared = app.comparing ? { baseline: bare(app.baseline!), baseline_name: app.baselineTitle } : {};
+  const link = door.engine === "browser" && /^https?:/.test(location.protocol) ? location.href.slice(0, 10_000) : "";
+  const report = await door.ask({ kind: "document", scenario: bare(app.scenario), link, date: today(), ...compared } as Question<"document">);
+  download(`${report.name}.html`, report.html, "text/html");
+}
+
+/** The scenario, its baseline and what the engine says of them, in a file that is imported again. */
+async function jsonExport(): Promise<void> {
+  const names = { now: "scenario", baseline: "baseline" };
+  const records = [await snapshot(app.scenario, names.now), ...(app.comparing ? [await snapshot(app.baseline!, names.baseline)] : [])];
+  const ask = (s: Scenario) => askOf("estimate", s, { detail: true }) as Question<"estimate">;
+  const formulas: Record<string, ExplainReport> = {};
+  for (const op of ["tpot", "ttft", "memory", "output_throughput", "cost", "energy"]) {
+    const found = await door.ask(askOf("explain", app.scenario, { op }) as never).catch(() => null);
+    if (found) formulas[op] = found as ExplainReport;
+  }
+  const results = { scenario: await door.ask(ask(app.scenario)), ...(app.comparing ? { baseline: await door.ask(ask(app.baseline!)) } : {}), formulas };
+  download("scenario.json", JSON.stringify({ rooflab: "scenarios", format: 1, version: version(), scenarios: records, results }, null, 1), "application/json");
+}
+
+/** A scenario as it is saved. */
+export async function snapshot(s: Scenario, name: string): Promise<{ name: string; ask: Record<string, unknown>; digest: Record<string, unknown>; version: string; time: string }> {
+  const report = await door.ask({ kind: "snapshot", scenario: bare(s) });
+  return { name, ask: report.scenario, digest: report.digest, version: report.version, time: `${new Date().toISOString().slice(0, 19)}Z` };
+}
+
+export function pageItems(importFile: () => void): Item[] {
+  return [
+    { id: "html", name: "HTML report", run: htmlReport },
+    { id: "json", name: "Scenario and results as JSON", run: jsonExport },
+    { id: "import", name: "Import scenarios", run: importFile },
+    { id: "link", name: "Copy link", run: () => copyLink(app.more) },
+    { id: "command", name: "Copy command", run: copyCommand },
+  ];
+}
