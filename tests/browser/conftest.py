@@ -61,9 +61,15 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def served(built):
+def store(tmp_path_factory):
+    """The file in which the server keeps scenarios: none of the user's own."""
+    return tmp_path_factory.mktemp("store") / "scenarios.sqlite3"
+
+
+@pytest.fixture(scope="session")
+def served(built, store):
     """Address of `rooflab serve`."""
-    command = [sys.executable, "-m", "rooflab", "serve", "--no-browser"]
+    command = [sys.executable, "-m", "rooflab", "serve", "--no-browser", "--store", str(store)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     found = re.search(r"http://\S+/", server.stdout.readline())
     assert found, "rooflab serve did not say where it is"

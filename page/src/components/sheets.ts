@@ -4,6 +4,8 @@ import { boundOf, operatorName, partName } from "../words";
 
 export type Cell = string | number | null;
 export interface Sheet {
+  /** What the file is called; nothing takes the panel's title. */
+  file?: string;
   header: string[];
   rows: Cell[][];
 }

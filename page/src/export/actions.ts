@@ -87,7 +87,7 @@ export function panelItems(panel: Element): Item[] {
   const sheet = sheetIn(panel) ?? tableOf(body);
   const draw = () => picture(body, caption(title, sub));
   return [
-    ...(sheet ? [{ id: "csv", name: "CSV", run: () => download(`${slug(title)}.csv`, csvOf(sheet), "text/csv") }] : []),
+    ...(sheet ? [{ id: "csv", name: "CSV", run: () => download(`${sheet.file || slug(title)}.csv`, csvOf(sheet), "text/csv") }] : []),
     { id: "png", name: "PNG", run: async () => download(`${slug(title)}.png`, await png(await draw()), "image/png") },
     { id: "svg", name: "SVG", run: async () => download(`${slug(title)}.svg`, await draw(), "image/svg+xml") },
     { id: "link", name: "Copy link to this panel", run: () => copyLink({ ...app.more, at: slug(title) }) },
