@@ -35,7 +35,7 @@ function caption(title: string, sub: string): Caption {
 
 /** A table of the page as it reads; exact values where a cell's title has them. */
 function tableOf(panel: Element): Sheet | null {
-  const exactly = (node: Element) => /^(-?\d[\d.]*(?:e[+-]?\d+)?)(?: (\S+))?$/.exec(node.querySelector("[title]")?.getAttribute("title") ?? node.getAttribute("title") ?? "");
+  const exactly = (node: Element) => /^(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?: (\S+?))?(?:\. .*)?$/.exec(node.querySelector("[title]")?.getAttribute("title") ?? node.getAttribute("title") ?? "");
   const cell = (node: Element): Cell => {
     const exact = exactly(node);
     return exact ? Number(exact[1]) : ((node as HTMLElement).innerText ?? node.textContent ?? "").replace(/\s+/g, " ").trim();

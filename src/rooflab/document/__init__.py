@@ -81,7 +81,8 @@ def html(facts: Facts) -> str:
 
 def _section(title: str, *inner: str, long: bool = False) -> str:
     kind = ' class="long"' if long else ""
-    return f"<section{kind}><h2>{escape(title)}</h2>{''.join(inner)}</section>\n"
+    label = f'tabindex="0" aria-label="{escape(title, quote=True)}"'  # wide tables scroll, by the keyboard too
+    return f"<section{kind} {label}><h2>{escape(title)}</h2>{''.join(inner)}</section>\n"
 
 
 def _table(
