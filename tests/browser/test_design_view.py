@@ -29,6 +29,11 @@ def found(page, selector="[data-took]"):
     page.wait_for_selector(selector, state="attached", timeout=120_000)
 
 
+def addressed(page, text):
+    """Wait until the address says something."""
+    page.wait_for_function("text => decodeURIComponent(location.hash).includes(text)", arg=text)
+
+
 def panel(page, title):
     return page.locator("section.panel").filter(has=page.get_by_role("heading", name=title, exact=True))
 
@@ -84,9 +89,7 @@ def test_a_layout_is_used_and_taken_back(reader, served):
     assert "pt:" in page.url.replace("%3A", ":")
     page.get_by_role("button", name="Use this layout").click()
     system, batch, tpot = cells[0], cells[3], cells[5]
-    page.wait_for_function(
-        "batch => document.querySelector('[data-segment=workload]').innerText.includes(`batch ${batch}`)", arg=batch
-    )
+    addressed(page, f"-b{batch}")
     assert system.replace("\u00a0", " ") in page.inner_text("[data-segment=system]").replace("\u00a0", " ")
     page.keyboard.press("1")
     page.wait_for_function(
@@ -94,7 +97,7 @@ def test_a_layout_is_used_and_taken_back(reader, served):
         arg=" ".join(tpot.split()),
     )
     page.keyboard.press("Control+z")
-    page.wait_for_function("() => document.querySelector('[data-segment=workload]').innerText.includes('batch 16')")
+    addressed(page, "-b16")
 
 
 def test_every_point_by_keys_and_in_the_table(reader, served):
@@ -160,7 +163,7 @@ def test_conditions_machines_and_axes(reader, served):
     assert also.get_attribute("aria-invalid") == "true"
     also.fill("")
     also.press("Enter")
-    page.get_by_role("button", name="H200").click()
+    page.get_by_role("group", name="Filters").get_by_role("button", name="H200").click()
     page.wait_for_function("() => location.hash.includes('with=none')")
     page.get_by_label("Up", exact=False).first.select_option("cost_output")
     page.wait_for_function("() => location.hash.includes('y=cost_output')")
@@ -187,7 +190,7 @@ def test_knobs_and_doubling_are_the_estimates(reader, served):
     small = page.get_by_role("group", name="TPOT against Batch")
     assert "does not fit" in small.get_attribute("aria-label") or "128" in small.get_attribute("aria-label")
     page.get_by_role("button", name="Batch 32:").click()
-    page.wait_for_function("() => document.querySelector('[data-segment=workload]').innerText.includes('batch 32')")
+    addressed(page, "-b32")
 
 
 def test_every_cut_is_the_reference_table(reader, address):
@@ -248,7 +251,7 @@ def test_machines_and_layouts_with_weights_of_ones_own(reader, served):
     assert "weigh=memory:3" in page.url.replace("%3A", ":")
     table.locator("tbody tr").last.click()
     page.get_by_role("button", name="Use this machine and layout").click()
-    page.wait_for_function("() => location.hash.includes('=2x')")
+    addressed(page, "memory_bandwidth=2x")
 
 
 def test_suggestions_with_reasons_and_commands(reader, address):
@@ -323,7 +326,7 @@ def test_a_long_search_is_stopped_and_blocks_nothing(reader, static):
     page.keyboard.press("Control+k")
     page.keyboard.type("batch 32")
     page.keyboard.press("Enter")
-    page.wait_for_function("() => document.querySelector('[data-segment=workload]').innerText.includes('batch 32')")
+    addressed(page, "-b32")
     page.wait_for_selector("[data-progress]", timeout=120_000)
     page.wait_for_function(
         "() => Number(document.querySelector('[data-progress]').innerText.split(' ')[0].replace(',', '')) > 0"

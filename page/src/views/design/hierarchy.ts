@@ -1,7 +1,5 @@
 // Machines with levels inside levels (PE in cube in SIP, GPU in node in cluster): what the searches of every cut run on.
 import { app } from "../../app";
-import { counted } from "../../state/scenario";
-import { kindOf } from "./machines";
 
 const links = (name: string): string[] => (app.shelves.systems?.find((row) => row.name === name)?.links ?? []) as string[];
 
@@ -11,9 +9,9 @@ export function hierarchies(): string[] {
 
 /** The scenario's machine where it has levels, else the one chosen, else the reference's PE, cube and SIP. */
 export function hierarchyOf(chosen: string | undefined): string {
-  const own = kindOf(app.scenario);
   if (chosen && hierarchies().includes(chosen)) return chosen;
-  return !counted(app.scenario.on) && hierarchies().includes(own) ? own : "sip";
+  const own = app.scenario.on;
+  return typeof own === "string" && hierarchies().includes(own) ? own : "sip";
 }
 
 /** "intra-cube × 8, inter-cube × 16": the levels in words. */

@@ -1,26 +1,37 @@
 // Machines of a search: the scenario's own and others of the same size, as the engine is asked for them.
+import { app } from "../../app";
 import { counted, known, type Scenario } from "../../state/scenario";
 import { deviceName } from "../../words";
 
 export const OTHERS = ["h100-sxm", "h200-sxm", "b200-sxm", "mi300x"];
 
-/** "8x h100-sxm", "h100-sxm", or a whole system by its name. */
+/** Devices that the innermost links of a whole system join. */
+function joined(row: Record<string, unknown>): number {
+  return Number(/×\s*(\d+)$/.exec(String((row.links as string[])[0] ?? ""))?.[1] ?? row.devices);
+}
+
+/** "8x h100-sxm", "h100-sxm" for one; beyond what its links join, a whole system of these devices. */
 export function sized(name: string, devices: number): string {
-  return known.systems.has(name) || devices === 1 ? name : `${devices}x ${name}`;
+  if (known.systems.has(name) || devices === 1) return name;
+  const larger = (app.shelves.systems ?? []).find((row) => row.device === name && joined(row) < devices && Number(row.devices) >= devices);
+  return larger ? String(larger.name) : `${devices}x ${name}`;
 }
 
-/** What a scenario's system is made of: a device that is counted, or a whole system. */
+/** What a system is made of. */
+export function deviceOf(system: string): string {
+  return counted(system)?.device ?? String(app.shelves.systems?.find((row) => row.name === system)?.device ?? system);
+}
+
 export function kindOf(s: Scenario): string {
-  return counted(s.on)?.device ?? (typeof s.on === "string" ? s.on : "");
+  return typeof s.on === "string" ? deviceOf(s.on) : "";
 }
 
-/** The device or system in "8x h100-sxm". */
-export function kind(system: string): string {
-  return counted(system)?.device ?? system;
+/** The scenario's machine with room for so many devices: a whole system stays what it is. */
+export function room(s: Scenario, devices: number): Scenario["on"] {
+  return typeof s.on !== "string" || known.systems.has(s.on) ? s.on : sized(kindOf(s), devices);
 }
 
 /** "4 × H100 SXM" for a layout of four devices. */
 export function machineName(system: string, devices: number): string {
-  const name = kind(system);
-  return known.systems.has(name) ? `${devices} of ${deviceName(name)}` : `${devices} × ${deviceName(name)}`;
+  return `${devices} × ${deviceName(deviceOf(system))}`;
 }
