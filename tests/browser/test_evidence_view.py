@@ -1,6 +1,7 @@
 """The Evidence view: how far the numbers can be trusted and what is left out; by both transports."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,72 @@ def test_axe_finds_nothing_serious_in_evidence(reader, served, theme, place, wid
         if each["impact"] in ("serious", "critical")
     ]
     assert not serious
+
+
+POINTS = json.loads((ROOT / "data/accuracy_points.json").read_text())["points"]
+
+
+def scatter(page):
+    panel = page.locator("section.panel").filter(
+        has=page.get_by_role("heading", name="Predicted against measured", exact=True)
+    )
+    panel.locator(".pt").first.wait_for()
+    return panel
+
+
+def test_predicted_is_drawn_against_measured(reader, address):
+    """A-065, A-066: a mark a shipped row, by family and machine, how many are within 20 %, and what no measurement means."""
+    page = reader().open(address + "#/evidence")
+    panel = scatter(page)
+    rows = [row for row in POINTS if row["family"] == "tpot"]
+    assert panel.locator(".pt").count() == len(rows)
+    near = sum(abs(row["predicted"] / row["measured"] - 1) <= 0.2 for row in rows)
+    assert f"{near} of {len(rows)} rows within 20" in panel.inner_text()
+    assert f"{near} of {len(rows)} rows within 20 percent" in panel.locator("svg").get_attribute("aria-label")
+    assert "absolute times are estimates" in panel.inner_text()
+    panel.get_by_label("What was measured").select_option("gemm")
+    gemms = [row for row in POINTS if row["family"] == "gemm"]
+    page.wait_for_function("(n) => document.querySelectorAll('.scatter .pt').length === n", arg=len(gemms))
+    assert "no fit has seen" in panel.inner_text()
+    one = gemms[0]["system"]
+    panel.get_by_label("Machine").select_option(one)
+    want = sum(row["system"] == one for row in gemms)
+    page.wait_for_function("(n) => document.querySelectorAll('.scatter .pt').length === n", arg=want)
+    assert "family=gemm" in page.url
+    panel.get_by_label("What was measured").select_option("tpot")
+    panel.get_by_label("Machine").select_option("")
+
+
+def test_rows_are_walked_brushed_and_read_as_a_table(reader, served):
+    """F-03: keys, a region that the table follows and the address keeps, and a file in SI units."""
+    one = reader()
+    page = one.open(served + "#/evidence")
+    panel = scatter(page)
+    panel.locator(".pt").first.focus()
+    page.keyboard.press("Home")
+    first = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    rows = sorted((row for row in POINTS if row["family"] == "tpot"), key=lambda row: row["measured"])
+    assert rows[0]["label"] in first
+    assert page.locator(".tip").count() == 1
+    page.keyboard.press("End")
+    assert rows[-1]["label"] in page.evaluate("document.activeElement.getAttribute('aria-label')")
+    box = panel.locator("svg").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.45, box["y"] + box["height"] * 0.1)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.97, box["y"] + box["height"] * 0.88, steps=4)
+    page.mouse.up()
+    page.wait_for_function("() => location.hash.includes('box=')")
+    region = [float(each) for each in re.search(r"box=([^&]*)", page.url)[1].replace("%2C", ",").split(",")]
+    inside = [
+        row for row in rows if region[0] <= row["measured"] <= region[1] and region[2] <= row["predicted"] <= region[3]
+    ]
+    assert 0 < len(inside) < len(rows)
+    panel.get_by_role("button", name="Predicted against measured: table").click()
+    assert panel.locator("tbody tr").count() == len(inside)
+    with page.expect_download() as loading:
+        panel.get_by_role("button", name="CSV").click()
+    header, *lines = Path(loading.value.path()).read_text().splitlines()
+    assert "measured_s" in header
+    assert len(lines) == len(inside)
+    panel.get_by_role("button", name="Whole range").click()
+    page.wait_for_function("() => !location.hash.includes('box=')")
