@@ -14,14 +14,17 @@ export interface Figure {
   said: string[];
 }
 
-type Times = "ttft" | "tpot" | "queue_time" | "e2e" | "itl";
-type Part = "mean" | "p50" | "p90" | "p95" | "p99";
-function timed(name: Times, part: Part, title: string): Figure {
-  const how = part === "p50" ? "median" : part === "mean" ? "mean" : `${part.slice(1)}th`;
-  return { id: `${name}_${part}`, name: `${title} ${how}`, unit: "s", better: "down", of: (run) => run[name]?.[part], half: (run) => run[name]?.interval[part], said: [name, "percentiles"] };
+export function how(part: Part): string {
+  return part === "p50" ? "median" : part === "mean" ? "mean" : `${part.slice(1)}th percentile`;
 }
 
-export const FIGURES: Figure[] = [
+type Times = "ttft" | "tpot" | "queue_time" | "e2e" | "itl";
+export type Part = "mean" | "p50" | "p90" | "p95" | "p99";
+function timed(name: Times, part: Part, title: string): Figure {
+  return { id: `${name}_${part}`, name: `${title} ${how(part).replace(" percentile", "")}`, unit: "s", better: "down", of: (run) => run[name]?.[part], half: (run) => run[name]?.interval[part], said: [name, "percentiles"] };
+}
+
+const FIGURES: Figure[] = [
   timed("ttft", "p50", "TTFT"),
   timed("ttft", "p95", "TTFT"),
   timed("tpot", "p50", "TPOT"),
@@ -39,8 +42,20 @@ export const FIGURES: Figure[] = [
   { id: "cost_per_million_output_tokens", name: "USD per 1M output tokens", unit: "USD", better: "down", of: (run) => run.cost_per_million_output_tokens, said: [] },
 ];
 
+const NAMES: [Times, string][] = [["ttft", "TTFT"], ["tpot", "TPOT"]];
+
+/** The rows of the comparison; the statistic that limits are held to is among them. */
+export function figures(at: Part): Figure[] {
+  if (at === "p50" || at === "p95") return FIGURES;
+  return FIGURES.flatMap((each) => {
+    const name = NAMES.find(([key]) => each.id === `${key}_p95`);
+    return name ? [timed(name[0], at, name[1]), each] : [each];
+  });
+}
+
 export function figureOf(id: string): Figure | undefined {
-  return FIGURES.find((each) => each.id === id);
+  const [, key, part] = /^(ttft|tpot)_(mean|p90|p99)$/.exec(id) ?? [];
+  return key ? timed(key as Times, part as Part, key.toUpperCase()) : FIGURES.find((each) => each.id === id);
 }
 
 /** A figure in words: its value, or that the queue grows. */
