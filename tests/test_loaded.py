@@ -3,12 +3,13 @@
 import itertools
 
 import msgspec
+import numpy as np
 import pytest
 
 from rooflab import api, catalog, hf, loaded
 from rooflab.estimate import Scene, Workload
 from rooflab.fitted import Fitted
-from rooflab.measure import endtoend, validate
+from rooflab.measure import endtoend, engines, validate
 from rooflab.profiles import profile
 from rooflab.units import InputError
 from rooflab.work import Layout, Precision
@@ -216,3 +217,26 @@ def test_a_serving_run_on_a_card_nobody_measured():
     assert abs(run["tpot"]["mean_error"]) <= 0.08
     assert abs(run["makespan_error"]) <= 0.08
     assert abs(run["ttft"]["mean_error"]) <= 0.15
+
+
+def test_an_engines_constants_come_back(runs):
+    """A-063 for engines: times that known constants made are explained again, from launches to the work of a sequence."""
+    pytest.importorskip("scipy")
+    chosen = [p.run for p in runs if p.run.model == DENSE and p.run.backend == "trtllm"][::6]
+    known = loaded.engine("trtllm")
+    true = msgspec.structs.replace(known, launch_scale=0.7, step=2e-3, sequence=3e-5, request=5e-3, arrival=2e-2)
+    columns = engines.arrays(chosen)
+    made = engines.predict(columns, true)
+    invented = [
+        msgspec.structs.replace(run, ttft=float(made.ttft[i]), tpot=float(made.tpot[i])) for i, run in enumerate(chosen)
+    ]
+    found = engines.fit({"trtllm": invented}, {"trtllm": known})["trtllm"]
+    # launches and host work trade against each other, so the times are compared, not the constants
+    for figure, before_least, after_most in (("tpot", 0.05, 0.02), ("ttft", 0.05, 0.04)):
+        truth = getattr(made, figure)
+        before, after = (
+            np.median(abs(getattr(engines.predict(columns, e), figure) / truth - 1.0)) for e in (known, found)
+        )
+        assert before > before_least
+        assert after < after_most
+    assert found.arrival == pytest.approx(true.arrival, rel=0.25)

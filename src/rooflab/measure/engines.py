@@ -1,9 +1,13 @@
-"""Fitting an engine's constants on measured runs, with priors, as `catalog/engines.toml` records them."""
+"""Fitting engines' constants on measured closed loops, with priors, as `catalog/engines.toml` records them.
+
+Engines share what is not theirs alone: a kernel's launch in a graph, the work of a prompt, the way of a request to the
+scheduler. What differs is when the host works: between iterations, or ahead of the device.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +18,19 @@ from rooflab.estimate import Workload
 from rooflab.measure import endtoend, spelling
 from rooflab.measure.endtoend import Run
 
-FIELDS = ("launch_scale", "step", "request", "arrival", "synchrony")
-PRIOR = {"launch_scale": 0.82, "step": 7.6e-4, "request": 2.4e-3, "arrival": 2.4e-2, "synchrony": 0.2}
-SPREAD = {"launch_scale": 0.12, "step": 0.6, "request": 0.6, "arrival": 0.6, "synchrony": 0.3}
-"""Standard deviations of the priors: absolute for the two shares, of the logarithm for the three times."""
+SHARED = {"launch_scale": (0.82, 0.12), "request": (2.4e-3, 0.6), "arrival": (1.0e-2, 0.8)}
+OWN = {"step": (8e-4, 0.6), "sequence": (1.2e-5, 0.8)}
+"""What is believed before a fit: the value, and a standard deviation; of the logarithm, except for the share."""
+BETWEEN = {"step": (1.6e-3, 0.6), "sequence": (2.2e-5, 0.8)}
+"""The same of engines that schedule between iterations (`-sync`)."""
+PLAIN = frozenset({"launch_scale"})
+"""Constants that are shares rather than times."""
 WEIGHT = 0.02
 """What a prior one standard deviation away costs, in mean |log ratio|."""
 _ENDS = (0.5, 1.0)
 
 
-def _arrays(runs: Sequence[Run], configs: str | Path | None, batched: float) -> dict[str, Any]:
+def arrays(runs: Sequence[Run], configs: str | Path | None = None, batched: float = 8192.0) -> dict[str, Any]:
     """Kernel seconds of every run at two launch scales; what lies between is linear in the scale."""
     import numpy
 
@@ -39,10 +46,11 @@ def _arrays(runs: Sequence[Run], configs: str | Path | None, batched: float) -> 
                 columns.setdefault(f"{name}@{scale}", []).append(float(getattr(pieces, name)))
         for name in ("prompt", "output", "flight", "ttft", "tpot"):
             columns.setdefault(name, []).append(getattr(run, name))
+        columns.setdefault("throughput", []).append(run.throughput())
     return {name: numpy.array(values) for name, values in columns.items()}
 
 
-def _predict(columns: dict[str, Any], made: loaded.Engine) -> Any:
+def predict(columns: dict[str, Any], made: loaded.Engine) -> Any:
     """Figures of all runs with an engine's constants."""
     share = (made.launch_scale - _ENDS[0]) / (_ENDS[1] - _ENDS[0])
 
@@ -54,50 +62,65 @@ def _predict(columns: dict[str, Any], made: loaded.Engine) -> Any:
     return loaded.combine(pieces, work, columns["flight"], made, 1, 1).figures
 
 
-def _engine(values: Sequence[float], name: str, batched: float) -> loaded.Engine:
-    """An engine from unbounded values: logarithms of the times, the two shares held between their limits."""
-    scale, step, request, arrival, sync = values
-    return loaded.Engine(
-        name=name,
-        launch_scale=min(max(scale, 0.3), 1.2),
-        step=math.exp(step),
-        request=math.exp(request),
-        arrival=math.exp(arrival),
-        synchrony=min(max(sync, 0.0), 1.0),
-        max_batched_tokens=batched,
-    )
+def _value(name: str, x: float) -> float:
+    return min(max(x, 0.3), 1.2) if name in PLAIN else math.exp(x)
+
+
+def _point(name: str, value: float) -> float:
+    return value if name in PLAIN else math.log(value)
 
 
 def fit(
-    runs: Sequence[Run],
-    name: str,
+    groups: Mapping[str, Sequence[Run]],
+    engines: Mapping[str, loaded.Engine],
     configs: str | Path | None = None,
-    *,
-    batched: float = 8192.0,
-    prior: dict[str, float] | None = None,
-) -> loaded.Engine:
-    """An engine's constants from its closed-loop runs: mean |log ratio| of TPOT, throughput and TTFT, plus the priors.
+) -> dict[str, loaded.Engine]:
+    """Constants of several engines from their closed-loop runs: mean |log ratio| of TPOT, throughput and half of TTFT.
 
-    Needs SciPy (extra `calibrate`).
+    `engines` gives what is not fitted: how far prompts are worked in step, and turns. Needs SciPy (extra `calibrate`).
     """
     import numpy
     from scipy.optimize import minimize
 
-    columns = _arrays(runs, configs, batched)
-    expected = prior or PRIOR
-    start = [expected[f] if f in ("launch_scale", "synchrony") else math.log(expected[f]) for f in FIELDS]
-    spread = [SPREAD[f] for f in FIELDS]
-    rate = columns["flight"] * columns["output"] / (columns["ttft"] + (columns["output"] - 1.0) * columns["tpot"])
+    columns = {name: arrays(runs, configs) for name, runs in groups.items()}
+    believed = {name: SHARED[name] for name in SHARED}
+    for group in groups:
+        own = BETWEEN if group.endswith("-sync") else OWN
+        believed |= {f"{field} {group}": own[field] for field in OWN}
+    start = numpy.array([_point(name.split()[0], value) for name, (value, _) in believed.items()])
+    spread = numpy.array([deviation for _, deviation in believed.values()])
 
-    def loss(values: Any) -> float:
-        found = _predict(columns, _engine(values, name, batched))
-        wrong = numpy.mean(numpy.abs(numpy.log(found.tpot / columns["tpot"])))
-        wrong += numpy.mean(numpy.abs(numpy.log(found.output_throughput / rate)))
-        wrong += 0.5 * numpy.mean(numpy.abs(numpy.log(found.ttft / columns["ttft"])))
-        pull = sum(((v - s) / d) ** 2 for v, s, d in zip(values, start, spread, strict=True))  # int
-        return float(wrong + WEIGHT * pull)
+    def made(x: Any) -> dict[str, loaded.Engine]:
+        found = {name: _value(name.split()[0], float(v)) for name, v in zip(believed, x, strict=True)}
+        shared = {name: found[name] for name in SHARED}
+        return {
+            group: msgspec.structs.replace(engines[group], **shared, **{f: found[f"{f} {group}"] for f in OWN})
+            for group in groups
+        }
 
-    best = minimize(loss, start, method="Nelder-Mead", options={"maxiter": 1500, "xatol": 1e-3, "fatol": 1e-5})
-    made = _engine(best.x, name, batched)
-    rounded = {field: float(f"{getattr(made, field):.3g}") for field in FIELDS}
-    return msgspec.structs.replace(made, **rounded)
+    def loss(x: Any) -> float:
+        wrong = []
+        for group, engine in made(x).items():
+            found, measured = predict(columns[group], engine), columns[group]
+            wrong.append(
+                numpy.abs(numpy.log(found.tpot / measured["tpot"]))
+                + numpy.abs(numpy.log(found.output_throughput / measured["throughput"]))
+                + 0.5 * numpy.abs(numpy.log(found.ttft / measured["ttft"]))
+            )
+        return float(numpy.mean(numpy.concatenate(wrong)) + WEIGHT * numpy.sum(((x - start) / spread) ** 2))
+
+    simplex = numpy.vstack([start, start + numpy.diag(spread) * 0.5])
+    options = {
+        "maxiter": 6000,
+        "maxfev": 12000,
+        "xatol": 1e-6,
+        "fatol": 1e-7,
+        "adaptive": True,
+        "initial_simplex": simplex,
+    }
+    best = minimize(loss, start, method="Nelder-Mead", options=options)
+    fields = (*SHARED, *OWN)
+    return {
+        group: msgspec.structs.replace(engine, **{f: float(f"{getattr(engine, f):.3g}") for f in fields})
+        for group, engine in made(best.x).items()
+    }
