@@ -156,6 +156,19 @@ def test_a_scan_keeps_its_state_on_chip():
     assert long - short == pytest.approx((65536.0 - 1024.0) * token / (MACHINE.bandwidth * p.memory))
 
 
+def test_a_lone_block_draws_more_than_its_even_share():
+    """33 blocks on 132 multiprocessors cannot be split below 128 entries: at twice the even share each, half the time."""
+    machine = msgspec.structs.replace(MACHINE, rate=1e30)
+    even, double = (
+        attention.decode_seconds(
+            33.0, 8.0, 1.0, 128.0, 128.0, 128.0, 2.0, machine, msgspec.structs.replace(DECODE, draw=each)
+        )[1]
+        for each in (1.0, 2.0)
+    )
+    assert even == pytest.approx(2.0 * double, rel=0.02)
+    assert double == pytest.approx(128.0 * 256.0 * 2.0 * 132.0 / (2.0 * MACHINE.bandwidth * DECODE.memory), rel=0.02)
+
+
 def test_wide_groups_of_decode_cost_once_more():
     """Sixteen query heads of a KV head fill a row block; the seventeenth needs another way."""
     p = msgspec.structs.replace(DECODE, wide=4e-6)

@@ -49,6 +49,8 @@ class DecodeParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds per doubling of the parts a cache is split into."""
     growth: Number = 0.0
     """Power of the head's width by which a wave takes longer, from 128 wide keys and values on."""
+    draw: Number = 1.0
+    """Multiple of its even share of the bandwidth that one multiprocessor can draw."""
     wide: Number = 0.0
     """Seconds more where a KV head serves more query heads than one row block holds."""
 
@@ -59,6 +61,7 @@ DECODE_PRIORS: dict[str, tuple[float, float]] = {
     "memory": (0.85, 0.3),
     "split": (0.7e-6, 1.0),
     "growth": (0.25, 1.0),
+    "draw": (1.2, 0.3),
 }
 
 
@@ -87,7 +90,7 @@ def decode_seconds(
     stream = (sequences * kv_heads * context * width * cache + 2.0 * sequences * heads * width) / pace
     busy = num.maximum(blocks * splits / machine.units, 1.0)
     busy = num.where(busy < FEW_WAVES, num.ceil(busy), busy)
-    part = busy * num.ceil(context / splits / BLOCK) * BLOCK * width * cache / (pace / machine.units)
+    part = busy * num.ceil(context / splits / BLOCK) * BLOCK * width * cache / (pace / machine.units * p.draw)
     rows = num.ceil(heads / kv_heads / ROWS) * ROWS
     compute = 2.0 * sequences * kv_heads * rows * context * width / (DECODE_COMPUTE * machine.rate)
     memory, _ = soft_maximum(num.maximum(stream, part), num.minimum(stream, part), DECODE_SHARPNESS)

@@ -26,6 +26,8 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     split: Number
     sharpness: float
     """How well arithmetic and traffic overlap: exponent of their p-norm."""
+    draw: Number = 1.0
+    """Multiple of its even share of the bandwidth that one multiprocessor can draw."""
     recast: Number = 0.0
     """Passes over the cache to turn its eight bits into the sixteen a kernel works on."""
 
@@ -37,6 +39,7 @@ PRIORS: dict[str, tuple[float, float]] = {
     "compute": (0.6, 0.6),
     "split": (1.0e-6, 0.7),
     "sharpness": (5.0, 0.5),
+    "draw": (1.2, 0.3),
 }
 EIGHT_BIT_PRIORS: dict[str, tuple[float, float]] = {**PRIORS, "recast": (0.1, 2.0)}
 """Where the cache holds eight bits."""
@@ -66,7 +69,7 @@ def seconds(
     stream = (sequences * context * head_dim * cache + 2.0 * sequences * heads * (head_dim + value_dim)) / pace
     busy = num.maximum(blocks * splits / machine.units, 1.0)
     entries = busy * num.ceil(context / splits / BLOCK) * BLOCK
-    part = entries / groups * head_dim * cache / (pace / machine.units)
+    part = entries / groups * head_dim * cache / (pace / machine.units * p.draw)
     flop = 2.0 * ROWS * entries * (head_dim + value_dim)
     compute = flop * machine.units / (machine.rate * p.compute)
     memory, _ = soft_maximum(num.maximum(stream, part), num.minimum(stream, part), p.sharpness)
