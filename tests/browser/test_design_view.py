@@ -93,8 +93,8 @@ def test_a_layout_is_used_and_taken_back(reader, served):
     assert system.replace("\u00a0", " ") in page.inner_text("[data-segment=system]").replace("\u00a0", " ")
     page.keyboard.press("1")
     page.wait_for_function(
-        "want => document.querySelector('[data-kpi=tpot]')?.innerText.replace(/\\s+/g, ' ').includes(want)",
-        arg=" ".join(tpot.split()),
+        "want => document.querySelector('[data-kpi=tpot]')?.innerText.replace(/\\s+/g, '').includes(want)",
+        arg="".join(tpot.split()),
     )
     page.keyboard.press("Control+z")
     addressed(page, "-b16")
