@@ -232,11 +232,10 @@ def test_an_engines_constants_come_back(runs):
     ]
     found = engines.fit({"trtllm": invented}, {"trtllm": known})["trtllm"]
     # launches and host work trade against each other, so the times are compared, not the constants
-    for figure, before_least, after_most in (("tpot", 0.05, 0.02), ("ttft", 0.05, 0.04)):
+    for figure, before_least, after_most in (("tpot", 0.05, 0.02), ("ttft", 0.03, 0.02)):
         truth = getattr(made, figure)
         before, after = (
             np.median(abs(getattr(engines.predict(columns, e), figure) / truth - 1.0)) for e in (known, found)
         )
         assert before > before_least
         assert after < after_most
-    assert found.arrival == pytest.approx(true.arrival, rel=0.25)
