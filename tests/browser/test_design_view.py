@@ -322,25 +322,17 @@ def test_capacity_is_the_plan(reader, address):
 def test_a_long_search_is_stopped_and_blocks_nothing(reader, static):
     """D-140: in the browser itself: points come, another question is answered meanwhile, and Cancel keeps what came."""
     page = reader().open(static + "#/design?m=deepseek-v3&s=h200-sxm*8&l=tp8&w=1024-128-b16&most=64&with=b200-sxm")
-    page.wait_for_selector("[data-progress]", timeout=120_000)
+    page.get_by_role("button", name="Cancel").wait_for(timeout=120_000)
     page.keyboard.press("Control+k")
     page.keyboard.type("batch 32")
     page.keyboard.press("Enter")
     addressed(page, "-b32")
-    page.wait_for_selector("[data-progress]", timeout=120_000)
-    page.wait_for_function(
-        "() => Number(document.querySelector('[data-progress]').innerText.split(' ')[0].replace(',', '')) > 0"
-    )
+    page.get_by_role("button", name="Cancel").wait_for(timeout=120_000)
+    page.wait_for_function("() => /^[1-9]/.test(document.querySelector('[data-work=busy]').innerText)", timeout=60_000)
     page.get_by_role("button", name="Cancel").click()
-    page.wait_for_selector("[data-partial]", timeout=60_000)
-    done, total = (
-        int(word.replace(",", ""))
-        for word in page.inner_text("[data-partial]")
-        .split("\n")[0]
-        .removeprefix("Partial: ")
-        .replace("Run again", "")
-        .split(" of ")
-    )
+    page.wait_for_selector("[data-work=stopped]", timeout=60_000)
+    words = page.inner_text("[data-work=stopped]").split("\n")[0].replace(",", "").split()
+    done, total = int(words[1]), int(words[3])
     assert 0 < done < total
 
 
