@@ -117,6 +117,7 @@ def test_a_saved_scenario_is_there_again_and_restores_every_control(reader, addr
         address
         + "#/step?m=llama-3.1-8b&s=h100-sxm*2;memory_bandwidth=4TB/s&l=tp2&w=1000-100-b7-c10&p=wfp8kvfp8&f=operator;tiles=false"
     )
+    page.wait_for_function("() => Number.parseFloat(document.querySelector('[data-kpi=tpot]').title) > 0")
     before = one.kpi("tpot")
     page.keyboard.press("s")
     save(page, "all of it")
@@ -288,8 +289,8 @@ def test_export_and_import_go_round(reader, address, tmp_path):
         (json.dumps({"rooflab": "scenarios", "format": 1, "scenarios": [HOSTILE]}), "on: is missing"),
     ],
 )  # fmt: skip
-def test_a_bad_file_is_refused_in_words_and_never_run(reader, address, tmp_path, content, says):
-    page = reader().open(address)
+def test_a_bad_file_is_refused_in_words_and_never_run(reader, local, tmp_path, content, says):
+    page = reader().open(local)
     file = tmp_path / "given.json"
     file.write_text(content)
     page.keyboard.press("e")
@@ -333,9 +334,9 @@ def test_the_report_is_that_of_the_engine_and_needs_nothing(reader, address, bro
         context.close()
 
 
-def test_a_panel_s_rows_are_exact(reader, address):
+def test_a_panel_s_rows_are_exact(reader, local):
     """F-03: CSV of a chart, a table and figures: the engine's numbers to the last digit, units in the header."""
-    page = reader().open(address)
+    page = reader().open(local)
     step = estimate(detail=True)["decode_step"]
     menu(page, "Roofline")
     _, content = downloaded(page, lambda: page.get_by_role("menuitem", name="CSV").click())
@@ -385,12 +386,12 @@ def test_a_picture_brings_its_colours_fonts_title_and_scenario(reader, local, th
     assert memory in plain.decode()
 
 
-def test_the_command_of_a_panel_asks_the_same(reader, address, capsys):
+def test_the_command_of_a_panel_asks_the_same(reader, local, capsys):
     """The copied command gives the number on the page; the link opens the panel."""
     import shlex
 
     one = reader(permissions=["clipboard-read", "clipboard-write"])
-    page = one.open(address)
+    page = one.open(local)
     menu(page, "Slowest operators")
     page.get_by_role("menuitem", name="Copy command").click()
     page.wait_for_selector(".toast")

@@ -5,7 +5,7 @@ import { sheetIn, slug, type Cell, type Sheet } from "../components/sheets";
 import type { ExplainReport } from "../contract";
 import { describe } from "../state/app.svelte";
 import { askOf, SEGMENTS, type Scenario } from "../state/scenario";
-import { hashOf, tooLong } from "../state/url";
+import { tooLong } from "../state/url";
 import { csvOf, download } from "./files";
 import { picture, png, type Caption } from "./svg";
 
@@ -58,8 +58,9 @@ async function copy(what: string, said: string): Promise<void> {
   }
 }
 
-async function copyLink(more: Record<string, string>): Promise<void> {
-  const hash = hashOf({ view: app.view, scenario: app.scenario, baseline: app.baseline, selection: app.selection, more });
+/** A link to what is shown; with `at` to one panel of it. */
+async function copyLink(at = ""): Promise<void> {
+  const hash = app.hash + (at && (app.hash.includes("?") ? "&" : "?") + `at=${at}`);
   if (tooLong(hash)) app.say("This scenario is too long for a link; export it as a file instead");
   else await copy(location.href.replace(/#.*/, "") + hash, "Link copied");
 }
@@ -90,7 +91,7 @@ export function panelItems(panel: Element): Item[] {
     ...(sheet ? [{ id: "csv", name: "CSV", run: () => download(`${sheet.file || slug(title)}.csv`, csvOf(sheet), "text/csv") }] : []),
     { id: "png", name: "PNG", run: async () => download(`${slug(title)}.png`, await png(await draw()), "image/png") },
     { id: "svg", name: "SVG", run: async () => download(`${slug(title)}.svg`, await draw(), "image/svg+xml") },
-    { id: "link", name: "Copy link to this panel", run: () => copyLink({ ...app.more, at: slug(title) }) },
+    { id: "link", name: "Copy link to this panel", run: () => copyLink(slug(title)) },
     { id: "command", name: "Copy command", run: copyCommand },
   ];
 }
@@ -128,7 +129,7 @@ export function pageItems(importFile: () => void): Item[] {
     { id: "html", name: "HTML report", run: htmlReport },
     { id: "json", name: "Scenario and results as JSON", run: jsonExport },
     { id: "import", name: "Import scenarios", run: importFile },
-    { id: "link", name: "Copy link", run: () => copyLink(app.more) },
+    { id: "link", name: "Copy link", run: () => copyLink() },
     { id: "command", name: "Copy command", run: copyCommand },
   ];
 }
