@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
+from timing import yardstick
 
 from rooflab.web import site
-from timing import yardstick
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run"]

@@ -171,9 +171,9 @@ def test_requests_over_time_are_walked_zoomed_and_listed(reader, served):
     page.wait_for_function("() => location.hash.includes('sel=request:')")
 
 
-def test_overload_is_said_in_words_instead_of_a_ttft(reader, address):
+def test_overload_is_said_in_words_instead_of_a_ttft(reader, served):
     """A-054, and no waiting time where it says only how long the traffic lasted."""
-    page = reader().open(address + at(load=200, run="requests=600"))
+    page = reader().open(served + at(load=200, run="requests=600"))
     whole(page)
     assert answer({**ASK, "requests": 600, "rate": 200})["run"]["overload"]
     assert "no TTFT to tell" in page.inner_text("#finding")
@@ -195,12 +195,12 @@ def test_limits_that_cannot_be_held_and_models_that_do_not_fit(reader, served):
     page.get_by_role("heading", name="Changes that make it fit").wait_for()
 
 
-def test_a_trace_of_one_s_own(reader, address, tmp_path):
+def test_a_trace_of_one_s_own(reader, static, tmp_path):
     """B-072: its arrivals and lengths are played; a bad row is named with its line; a link does not carry it."""
     rows = [(i * 0.05, 300 + i, 50) for i in range(240)]
     good = tmp_path / "mine.csv"
     good.write_text("arrival,prompt,output\n" + "".join(f"{a},{p},{o}\n" for a, p, o in rows))
-    page = reader().open(address + at(run="arrivals=trace;requests=300", load="1"))
+    page = reader().open(static + at(run="arrivals=trace;requests=300", load="1"))
     assert "Drop a trace" in page.inner_text("#finding")
     page.set_input_files("input[type=file][accept*='.jsonl']", good)
     whole(page)
@@ -243,6 +243,9 @@ def test_prefill_and_decode_apart_beside_the_policies(reader, served):
     together = answer({**ASK, "rate": 10, "replicas": 3})["run"]
     assert float(figure(page, "tpot_p95@apart")) == apart["tpot"]["p95"]
     assert float(figure(page, "tpot_p95@chunked")) == together["tpot"]["p95"]
+    page.get_by_role("button", name="how many devices").click()
+    page.get_by_role("heading", name=re.compile("people|Capacity|devices", re.I)).first.wait_for()
+    assert page.url.split("#/")[1].startswith("design")
 
 
 def test_ten_million_requests_are_refused_at_once(reader, address):

@@ -1,4 +1,5 @@
 // A list of questions that together take a while: asked one after another, shown as they come, and ended when the reader says so.
+import { untrack } from "svelte";
 import type { Kinds } from "../contract";
 import { AskError, door, Stopped, type Question } from "../ask/engine";
 import { keyOf } from "../ask/key";
@@ -39,8 +40,11 @@ export interface Work<K extends keyof Kinds> {
 /** A question that the reader has moved on from is given so long to end by itself. */
 const PATIENCE_MS = 500;
 
-/** Follow a list; call while a component is set up. `after`: milliseconds of quiet before it is begun. */
-export function worked<K extends keyof Kinds>(make: () => Job<K>[], after = 120): Work<K> {
+/**
+ * Follow a list; call while a component is set up. null: nothing can be asked just now, so what is there stays, as stale.
+ * `after`: milliseconds of quiet before it is begun.
+ */
+export function worked<K extends keyof Kinds>(make: () => Job<K>[] | null, after = 120): Work<K> {
   let of = $state.raw<Record<string, Result<K>>>({});
   let jobs = $state.raw<Job<K>[]>([]);
   let share = $state(0);
@@ -92,6 +96,12 @@ export function worked<K extends keyof Kinds>(make: () => Job<K>[], after = 120)
 
   $effect(() => {
     const wanted = make();
+    if (!wanted) {
+      due = false;
+      jobs = [];
+      of = Object.fromEntries(Object.entries(untrack(() => of)).map(([id, each]) => [id, { ...each, stale: true }]));
+      return;
+    }
     due = wanted.some((job) => !answered.has(keyOf(job.question)));
     const timer = setTimeout(() => {
       due = false;
