@@ -162,6 +162,14 @@ def test_requests_over_time_are_walked_zoomed_and_listed(reader, served):
     page.keyboard.press("+")
     page.wait_for_function(f"() => ({drawn})() < 300")
     assert "span=" in page.url
+    page.get_by_role("button", name="Requests over time: save or copy").click()
+    with page.expect_download() as saved:
+        page.get_by_role("menuitem", name=re.compile("CSV")).click()
+    lines = Path(saved.value.path()).read_text().splitlines()
+    assert lines[0].startswith("request,arrival_s,admitted_s,first_s,finish_s,prompt_token,output_token,ttft_s")
+    table = answer({**ASK, "rate": 14, "requests_table": True})["requests_table"]
+    assert float(lines[1 + 199].split(",")[7]) == table["ttft"][199]
+    assert len(lines) == 1 + 300
     page.get_by_role("button", name="TTFT", exact=True).click()
     page.get_by_role("group", name=re.compile("^TTFT of .* requests over their arrival")).wait_for()
     page.get_by_role("button", name="Requests over time: table").click()
