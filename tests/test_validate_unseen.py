@@ -160,3 +160,15 @@ def test_requests_that_cannot_be_read_do_not_take_their_run_along(tmp_path):
     report = validate.run(tmp_path)
     assert report["serving"][0]["n"] == 39
     assert [(each["n"], "many" in each["reason"]) for each in report["skipped"]] == [(1, True)]
+
+
+def test_files_that_cannot_be_read_are_counted_and_traces_left_alone(tmp_path):
+    """A-061: a broken Parquet file, bytes that are no text, a byte-order mark; arrivals without times are nobody's to predict."""
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no more")
+    (tmp_path / "noise.csv").write_bytes(bytes(range(256)))
+    (tmp_path / "marked.csv").write_bytes(b"\xef\xbb\xbf" + "\n".join([HEAD, closed()]).encode())
+    (tmp_path / "trace.jsonl").write_text('{"timestamp": 1, "input_length": 5}\n')
+    report = validate.run(tmp_path)
+    assert [row["predicted"] for row in report["endtoend"]] == [1]
+    assert [each["n"] for each in report["skipped"]] == [1]
+    assert "broken.parquet" in report["skipped"][0]["reason"]

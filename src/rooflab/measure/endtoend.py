@@ -100,7 +100,7 @@ def read(path: str | Path) -> tuple[list[Run], list[tuple[int, str]]]:
 
     Raises InputError when the table is of neither kind.
     """
-    with Path(path).open(newline="", encoding="utf-8") as stream:
+    with Path(path).open(newline="", encoding="utf-8-sig", errors="replace") as stream:
         reader = csv.DictReader(stream)
         columns = reader.fieldnames or []
         kinds = {"closed": (_CLOSED, _closed), "batch": (_BATCHES, _batch)}

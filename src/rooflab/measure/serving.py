@@ -52,7 +52,7 @@ def is_requests(columns: Sequence[str]) -> bool:
 
 def read(path: str | Path) -> list[dict[str, str]]:
     """Rows of a table as they are written."""
-    with Path(path).open(newline="", encoding="utf-8") as stream:
+    with Path(path).open(newline="", encoding="utf-8-sig", errors="replace") as stream:
         return list(csv.DictReader(stream))
 
 

@@ -11,6 +11,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rooflab.measure import endtoend, serving, tables
 from rooflab.units import InputError
 
@@ -18,7 +20,7 @@ DATA = Path(__file__).resolve().parents[3] / "data"
 """The rows shipped with a checkout."""
 
 
-MEASURED = ("latency_ms", "ttft_ms", "tpot_ms", "prefill_ms", "tbt_ms", "e2e_ms", "itl_ms")
+MEASURED = ("latency_ms", "median_ms", "ttft_ms", "tpot_ms", "prefill_ms", "tbt_ms", "e2e_ms", "itl_ms")
 """Ends of the names of columns that hold measured times."""
 
 
@@ -39,9 +41,39 @@ def tables_in(path: str | Path) -> tuple[list[Path], list[Path]]:
 
 
 def columns_of(path: Path) -> list[str]:
-    """Column names of a text table."""
-    with path.open(newline="", encoding="utf-8", errors="replace") as stream:
-        return next(csv.reader(stream), [])
+    """Column names of a text table; none where it is no text."""
+    with path.open(newline="", encoding="utf-8-sig", errors="replace") as stream:
+        try:
+            return next(csv.reader(stream), [])
+        except csv.Error:
+            return []
+
+
+def names_in(path: Path) -> list[str]:
+    """Names of the first record of a table of records; none where it has no record."""
+    with path.open("rb") as stream:
+        try:
+            record = msgspec.json.decode(stream.readline())
+        except msgspec.DecodeError:
+            return []
+    return list(record) if isinstance(record, dict) else []
+
+
+def measured(columns: list[str]) -> bool:
+    """Whether a table of these columns holds measured times; others, such as traces, are nobody's to predict."""
+    return any(column.strip().lower().endswith(MEASURED) for column in columns)
+
+
+def _kernels(file: Path, report: dict[str, Any], prices: str) -> None:
+    """Kernels of one table; one that cannot be read is counted as one row."""
+    from rooflab.measure import compare
+
+    try:
+        found = compare.operators_errors(file, prices=prices)
+    except InputError as problem:
+        found = {"operators": [], "skipped": [{"reason": str(problem), "n": 1}]}
+    report["operators"] += found["operators"]
+    report["skipped"] += found["skipped"]
 
 
 def run(path: str | Path | None = None, configs: str | Path | None = None, prices: str = "fitted") -> dict[str, Any]:
@@ -55,11 +87,8 @@ def run(path: str | Path | None = None, configs: str | Path | None = None, price
     kernels, texts = tables_in(where)
     report: dict[str, Any] = {"operators": [], "endtoend": [], "serving": [], "overall": {}, "skipped": []}
     for file in kernels:
-        from rooflab.measure import compare
-
-        found = compare.operators_errors(file, prices=prices)
-        report["operators"] += found["operators"]
-        report["skipped"] += found["skipped"]
+        if file.suffix != ".jsonl" or measured(names_in(file)):
+            _kernels(file, report, prices)
     _text_tables(texts, configs, report, prices)
     report["skipped"] = _by_reason(report["skipped"])
     report["overall"] = _overall(report)
@@ -85,11 +114,7 @@ def _text_tables(texts: list[Path], configs: str | Path | None, report: dict[str
         elif serving.is_requests(columns):
             requests += serving.read(file)
         elif tables.kind_of(columns) is not None:
-            from rooflab.measure import compare
-
-            found = compare.operators_errors(file, prices=prices)
-            report["operators"] += found["operators"]
-            report["skipped"] += found["skipped"]
+            _kernels(file, report, prices)
         else:
             _engine_runs(file, configs, report)
     if runs:
@@ -103,7 +128,7 @@ def _engine_runs(file: Path, configs: str | Path | None, report: dict[str, Any])
     try:
         found, refused = endtoend.read(file)
     except InputError as problem:
-        if any(column.strip().lower().endswith(MEASURED) for column in columns_of(file)):
+        if measured(columns_of(file)):
             with file.open(encoding="utf-8", errors="replace") as stream:
                 rows = max(sum(1 for line in stream if line.strip()) - 1, 1)  # int
             report["skipped"].append({"reason": str(problem), "n": rows})
