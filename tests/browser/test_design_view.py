@@ -210,6 +210,12 @@ def test_every_cut_is_the_reference_table(reader, address):
     assert panel(page, "Frontier").locator("tbody tr").count() == 12
     assert panel(page, "Top ten by memory").locator("tbody tr").count() == 10
     assert page.locator("figure").count() == 5
+    cloud = panel(page, "Time of a step against devices")
+    cloud.get_by_role("button", name="Table").click()
+    assert "1 to 200 of" in cloud.inner_text()
+    assert cloud.locator("tbody tr").count() == 200
+    cloud.get_by_role("button", name="Further rows").click()
+    assert "201 to 400 of" in cloud.inner_text()
 
 
 def test_a_cut_is_loaded_with_all_its_fields(reader, served):
