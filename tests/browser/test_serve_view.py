@@ -266,6 +266,23 @@ def test_ten_million_requests_are_refused_at_once(reader, address):
     assert field.get_attribute("aria-invalid") == "true"
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        at(load="abc", run="=;;policy=;slots", span="9-2", show="?", sel="request:999999"),
+        at(load=5000, run="requests=1", span="0-0.0001", sel="serve:luck@static"),
+        at(load=3, run="arrivals=users;requests=40;think=1 s", show="ttft", sel="serve:ttft_p99@nobody"),
+    ],
+)
+def test_odd_addresses_still_show_something(reader, served, place):
+    """What cannot be read is left out and said; nothing breaks."""
+    page = reader().open(served + place)
+    page.wait_for_selector("[data-work=done]", timeout=60_000)
+    page.wait_for_selector("canvas", timeout=30_000)
+    assert len(page.inner_text("#finding")) > 20
+    assert len(page.inner_text("#made")) > 20
+
+
 def test_long_work_tells_how_far_it_is_and_is_cancelled(reader, address):
     """What has come stays, said to be partial; short questions are answered meanwhile; it goes on when asked to."""
     page = reader().open(address + at(load=10, run="requests=200000"))
