@@ -97,7 +97,7 @@ function seen(node: Node, at: DOMRect, out: string[]): void {
   if (!(node instanceof Element)) return;
   const style = getComputedStyle(node);
   const box = node.getBoundingClientRect();
-  if (style.display === "none" || style.visibility === "hidden" || style.opacity === "0" || node.classList.contains("sr")) return;
+  if (style.opacity === "0" || node.classList.contains("sr") || !node.checkVisibility({ visibilityProperty: true })) return;
   const [x, y, w, h] = [box.left - at.left, box.top - at.top, box.width, box.height];
   if (node instanceof SVGSVGElement) {
     const view = node.getAttribute("viewBox") ?? `0 0 ${num(w)} ${num(h)}`;
@@ -110,6 +110,11 @@ function seen(node: Node, at: DOMRect, out: string[]): void {
     return;
   }
   boxed(node, style, x, y, w, h, out);
+  if (node instanceof HTMLInputElement && (node.type === "checkbox" || node.type === "radio")) {
+    out.push(`<rect x="${num(x + 0.5)}" y="${num(y + 0.5)}" width="${num(w - 1)}" height="${num(h - 1)}" rx="${node.type === "radio" ? num(w / 2) : 2}" fill="none" stroke="${style.color}"/>`);
+    if (node.checked) out.push(`<path d="M${num(x + w * 0.22)},${num(y + h * 0.52)}l${num(w * 0.2)},${num(h * 0.22)}l${num(w * 0.36)},${num(-h * 0.46)}" fill="none" stroke="${style.color}" stroke-width="1.6"/>`);
+    return;
+  }
   if (node instanceof HTMLInputElement || node instanceof HTMLSelectElement) {
     const value = node instanceof HTMLSelectElement ? (node.selectedOptions[0]?.text ?? "") : node.value;
     out.push(`<text x="${num(x + 8)}" y="${num(y + h / 2 + 4)}" font-family="Inter" font-size="${style.fontSize}" fill="${style.color}">${escaped(value)}</text>`);
