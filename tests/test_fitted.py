@@ -196,6 +196,16 @@ def test_a_class_scales_what_its_devices_do_otherwise():
                 assert 1e-6 <= found.parameters.launch <= 10e-6, name
 
 
+def test_products_look_for_their_format_before_their_architecture():
+    """Cards that borrow from A100, which has no eight bits, take them from H100 and four from B200; attention stays."""
+    fits = fits_for(catalog.system("rtx-pro-6000"))
+    for form, device in (("bf16", "a100"), ("fp8", "h100"), ("nvfp4", "b200")):
+        found = fits.choose("gemm", (form, "bf16"), "vllm")
+        assert found.dtype == form
+        assert device in found.source
+    assert "a100" in fits.choose("decode_attention", ("fp8", "bf16"), "vllm").source
+
+
 def test_bands_follow_the_format_and_widen_with_distance():
     """A measured device is surer than its sibling, a sibling surer than another architecture."""
 

@@ -280,21 +280,25 @@ class Fits:
     ) -> Chosen | None:
         """The nearest fit of a family: on this device before elsewhere, in the format asked for before a stand-in's.
 
+        Matrix products look for their format first, on any device: how activations are quantised weighs more.
+
         A kernel asked for by name is preferred on the same device, then one of the same make; without a name, what the
         engine runs in that version, or in its newest.
         """
         backends = (backend, *(b for b in (*BACKENDS, STOCK, "any") if b != backend))
-        for shelf in self.shelves:
-            for step, dtype in enumerate(dtypes):
-                for name in backends:
-                    filed = [f for f in shelf.fits if (f.family, f.dtype, f.backend) == (family, dtype, name)]
-                    asked = version if name == backend else ""
-                    fit = _pick(filed, kernel, asked)
-                    if fit is not None and name != backend and _over_latents(fit):
-                        return self._expanded(backend, version)
-                    if fit is not None:
-                        any_of = mixture(shelf.device, fit, asked) if fit.kernel != kernel else None
-                        return self._chosen(fit, shelf, stand_in=step > 0 or name != backend, any_of=any_of)
+        places = [(shelf, step) for shelf in self.shelves for step in range(len(dtypes))]
+        if family in ("gemm", "batched_gemm"):
+            places.sort(key=lambda place: place[1])
+        for shelf, step in places:
+            for name in backends:
+                filed = [f for f in shelf.fits if (f.family, f.dtype, f.backend) == (family, dtypes[step], name)]
+                asked = version if name == backend else ""
+                fit = _pick(filed, kernel, asked)
+                if fit is not None and name != backend and _over_latents(fit):
+                    return self._expanded(backend, version)
+                if fit is not None:
+                    any_of = mixture(shelf.device, fit, asked) if fit.kernel != kernel else None
+                    return self._chosen(fit, shelf, stand_in=step > 0 or name != backend, any_of=any_of)
         return None
 
     def _expanded(self, backend: str, version: str) -> Chosen | None:
