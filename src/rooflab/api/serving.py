@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,16 +12,18 @@ from rooflab.api.answers import scene_of
 from rooflab.api.resolve import Setting
 from rooflab.api.simulate_asks import SimulateAsk
 from rooflab.estimate import Scene
-from rooflab.sim import place, study, traces
+from rooflab.sim import fast, place, study, traces
 from rooflab.sim.clock import bits_for
 from rooflab.sim.cluster import Transfer
-from rooflab.sim.schedule import Limits
+from rooflab.sim.schedule import Limits, policy, router
 from rooflab.sim.surface import SceneSurface, Speculation
-from rooflab.sim.traffic import Traffic, burst, closed_loop, conversations, lengths, open_loop
+from rooflab.sim.traffic import MANY, Traffic, burst, closed_loop, conversations, lengths, open_loop
 from rooflab.units import InputError, format, parse, shown
 
 PAGE_MOST = 200_000
 """Requests that a page, in the browser or of the local server, is shown at most."""
+PYTHON, COMPILED = 1600.0, 700.0
+"""Bytes of memory that a request takes in a run with its figures, by loop."""
 WORK_MOST = 5.0e6
 """Iterations that prompts may need: beyond this an answer would take too long."""
 PROBED = 2000
@@ -125,9 +128,42 @@ def _rows(rows: list[tuple[float, int, int]]) -> Traffic:
     return msgspec.structs.replace(found, title=f"{len(found):,} requests as given")
 
 
-def bounded(source: Source, limits: Limits) -> None:
-    """Refuses prompts that alone would take too many iterations to simulate."""
-    ask, fixed = source.ask, source.fixed
+def _free_memory() -> float | None:
+    """Bytes that the machine has free; None where it does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    found = next((line.split() for line in lines if line.startswith("MemAvailable:")), None)
+    return None if found is None else float(parse(f"{found[1]} KiB", "byte", "MemAvailable"))
+
+
+def _roomy(source: Source, setup: study.Setup) -> None:
+    """Refuses runs whose columns would not fit the machine's memory."""
+    ask, free = source.ask, _free_memory()
+    if ask.requests < MANY or free is None:
+        return
+    why: str | None = None
+    if ask.loop == "python":
+        why = "the Python loop was asked for"
+    elif source.whole or ask.turns > 1 or setup.split is not None:
+        why = "requests follow one another, or are divided"
+    else:
+        one = burst(1, source.prompt, source.output)
+        why = fast.why_not(one, setup.surface, setup.limits, policy(ask.policy), setup.replicas, router(ask.routing))
+    requests = ask.requests if source.fixed is None else len(source.fixed)
+    need = requests * (COMPILED if why is None else PYTHON)
+    if need > free:
+        hint = "take fewer" if why is None else f"take fewer; the compiled loop would need less, but {why}"
+        raise InputError(
+            f"requests: {requests:,} take about {format(need, 'byte')} of memory, and {format(free, 'byte')} are free; {hint}"
+        )
+
+
+def bounded(source: Source, setup: study.Setup) -> None:
+    """Refuses prompts that alone would take too many iterations to simulate, and runs too large for the memory."""
+    _roomy(source, setup)
+    ask, fixed, limits = source.ask, source.fixed, setup.limits
     tokens = ask.requests * ask.turns * source.prompt.mean() if fixed is None else float(sum(fixed.prompt))  # int
     iterations = tokens / limits.budget
     if iterations > WORK_MOST:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -149,24 +149,39 @@ def _found(
     )
 
 
+def _curve(
+    ask: SimulateAsk, setup: study.Setup, source: Source, loads: list[float], slo: dict[str, float],
+    spread: Mapping[str, Any] | None, watch: Watch | None,
+) -> tuple[list[PointReport], list[str]]:  # fmt: skip
+    """Points by load, and that some are missing when it was stopped."""
+    points = study.load_sweep(
+        setup, source, loads, replications=ask.replications, seed=ask.seed, spread=spread, watch=watch, slo=slo
+    )
+    missing = len(loads) - len(points)
+    notes = [f"stopped early: {len(points)} of {len(loads)} loads were played"] if missing else []
+    return [_point(point) for point in points], notes
+
+
 def answer_simulate(
     ask: SimulateAsk,
     *,
     progress: Callable[[int, int], None] | None = None,
     cancel: Callable[[], bool] | None = None,
-    mapper: Callable[..., Any] = map,
+    spread: Mapping[str, Any] | None = None,
+    keep: Callable[[Run], None] | None = None,
 ) -> SimulateReport:
     """A run, and what else was asked for: a load curve, policies side by side, the highest load, the fewest replicas.
 
-    `progress` is told (requests finished, requests) of the plain run; `cancel` returning True ends it early, and the report
-    then has unfinished requests; `mapper` (an executor's map) plays the loads of a curve at once.
+    `progress` is told (requests finished, requests) of the plain run, or (runs, runs in all) of a curve; `cancel` returning
+    True ends it early, and the report then has unfinished requests, or a curve fewer loads; `spread` (workers, cluster or
+    executor) plays the loads of a curve at once; `keep` is given the run itself, whose tables may be too long for a report.
     """
     check(ask)
     setting = setting_of(ask)
     source = Source(ask)
     slo = limits_of(ask.slo)
     setup, notes, per_token = setup_of(ask, setting, source)
-    bounded(source, setup.limits)
+    bounded(source, setup)
     load, said = _load(ask, setup, source)
     run = measures = None
     traffic = source(load, ask.seed)
@@ -175,11 +190,12 @@ def answer_simulate(
         run = setup.play(traffic, _watch(progress, cancel))
         measures = setup.measured(run, slo=slo, warmup=min(ask.warmup, len(traffic) - 1))
         notes += _said(run, measures)
-    curve = (
-        study.load_sweep(setup, source, loads, replications=ask.replications, seed=ask.seed, mapper=mapper, slo=slo)
-        if loads
-        else None
-    )
+        if keep is not None:
+            keep(run)
+    curve = None
+    if loads:
+        curve, stopped = _curve(ask, setup, source, loads, slo, spread, _watch(progress, cancel))
+        notes += stopped
     side = study.side_by_side(setup, traffic, _policies(ask), slo=slo)
     found = _found(ask, setup, source, load, slo)
     return SimulateReport(
@@ -198,17 +214,24 @@ def answer_simulate(
         slo=slo,
         loop=None if run is None else run.loop,
         run=None if measures is None else measures_report(measures),
-        curve=None if curve is None else [_point(point) for point in curve],
+        curve=curve,
         policies={name: measures_report(one) for name, one in side.items()} or None,
         found=found,
         refused={} if run is None else {str(n): run.refused[n] for n in sorted(run.refused)[:LIST_MOST]},
         saturated_rate=study.saturation(setup, source.together()) if ask.saturated else None,
-        iterations=None if run is None else played.iterations(run),
-        timeline=played.timeline(run, ask.timeline) if run is not None and ask.timeline else None,
-        request=None if run is None or ask.request is None else played.path(run, ask.request),
-        requests_table=_listed(_table(run, ask.columns)) if run is not None and ask.requests_table else None,
-        steps_table=_listed(run.steps()) if run is not None and ask.steps_table else None,
+        **({} if run is None else _seen(ask, run)),
     )
+
+
+def _seen(ask: SimulateAsk, run: Run) -> dict[str, Any]:
+    """What a run looked like, as far as it was asked for."""
+    return {
+        "iterations": played.iterations(run),
+        "timeline": played.timeline(run, ask.timeline) if ask.timeline else None,
+        "request": None if ask.request is None else played.path(run, ask.request),
+        "requests_table": _listed(_table(run, ask.columns)) if ask.requests_table else None,
+        "steps_table": _listed(run.steps()) if ask.steps_table else None,
+    }
 
 
 def _table(run: Run, columns: Sequence[str] | None) -> dict[str, Any]:

@@ -98,7 +98,7 @@ FLAGS: dict[str, Flag] = {
     "speed": Flag("Times as fast as the trace.", "X"),
     "variation": Flag("Variation of the gaps between arrivals: 1 is Poisson, 0 even."),
     "turns": Flag("Turns of each conversation."),
-    "think": Flag("Seconds before a user's next request.", "S"),
+    "think": Flag("Mean pause before a user's next request: 2s.", "TIME"),
     "policy": Flag("Who is served next.", panel=ENGINE),
     "paging": Flag("Cache by pages as tokens come, or reserved whole.", panel=ENGINE),
     "slots": Flag("Sequences at once, per replica.", panel=ENGINE),

@@ -40,10 +40,12 @@ def bounds(annotation: Any) -> tuple[Any, int, int]:
 
 def reader(kind: type[msgspec.Struct], field: str, label: str) -> Callable[[str], Any] | None:
     """What reads text for a number field; `label` is how its messages call the field. None for other fields."""
-    base, least, most = bounds(plain(hints(kind)[field]))
+    annotation = plain(hints(kind)[field])
+    base, least, most = bounds(annotation)
     if base is int:
         dimension = "token" if field in TOKENS else "1"
         return partial(parse_count, field=label, dimension=dimension, least=least, most=most)
     if base is float:
-        return partial(parse, dimension="1", field=label, positive=True)
+        zero = any(getattr(mark, "ge", None) is not None for mark in get_args(annotation)[1:])
+        return partial(parse, dimension="1", field=label, positive=not zero)
     return None

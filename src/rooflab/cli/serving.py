@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,11 +14,17 @@ from rooflab.api.simulate_asks import SimulateAsk
 from rooflab.cli import options, streams
 from rooflab.units import InputError, parse_count, shown
 
+if TYPE_CHECKING:
+    from rooflab.sim.run import Run
+
 APART = frozenset({"arrivals", "trace_text", "timeline", "request", "columns", "saturated", "chunked", "ahead",
                    "requests_table", "steps_table", "prompt", "output"})  # fmt: skip
 """Fields that are not options as they stand: inline data and what charts need, switches that are on by default, lengths that
 may be a distribution."""
 TABLES = (".csv", ".parquet")
+PIECE = 1 << 16
+"""Rows that are written at once."""
+STUDY = options.STUDY
 _Length = "Tokens of each {what}: 1024, 1k, or a distribution such as lognormal:1024:0.5 or uniform:100:2000."
 _EXTRA: dict[str, Any] = {
     "prompt": Annotated[str | None, typer.Option(help=_Length.format(what="prompt"), metavar="N|DIST")],
@@ -32,6 +38,16 @@ _EXTRA: dict[str, Any] = {
     "steps_out": Annotated[
         str | None,
         typer.Option(help="Write every event of the engine to it.", metavar="FILE", rich_help_panel="Output"),
+    ],
+    "workers": Annotated[
+        int,
+        typer.Option(
+            help="Processes that play the loads of a curve.", min=0, max=4096, metavar="N", rich_help_panel=STUDY
+        ),
+    ],
+    "cluster": Annotated[
+        str | None,
+        typer.Option(help="Address of a Dask scheduler that plays them.", metavar="ADDRESS", rich_help_panel=STUDY),
     ],
     "json": Annotated[bool, typer.Option("--json", help="The report as JSON, in SI units.", rich_help_panel="Output")],
 }
@@ -53,16 +69,16 @@ def _question(given: dict[str, Any]) -> dict[str, Any]:
     return question
 
 
-def _bar() -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
+def _bar(what: str) -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
     """A live bar where a person is watching."""
     if not sys.stderr.isatty():
         return None, lambda: None
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("requests"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task("requests")
+    task = bar.add_task(what)
     bar.start()
     return lambda done, total: bar.update(task, completed=done, total=total), bar.stop
 
@@ -72,23 +88,27 @@ def _check_table(path: str | None, option: str) -> None:
         raise InputError(f"{option}: {shown(path)} must end in {' or '.join(TABLES)}")
 
 
-def _write(columns: dict[str, list[Any]] | None, path: str | None, option: str) -> None:
-    """A table of columns to a file."""
-    if path is None or columns is None:
-        return
+def _write(columns: dict[str, Any], path: str, option: str) -> None:
+    """A table of columns, lists or arrays, to a file."""
     try:
         if path.endswith(".parquet"):
             import pyarrow
             import pyarrow.parquet
 
-            pyarrow.parquet.write_table(pyarrow.table(columns), path)
+            whole = {name: pyarrow.array(column, from_pandas=True) for name, column in columns.items()}
+            pyarrow.parquet.write_table(pyarrow.table(whole), path)
             return
         import csv
+
+        from rooflab.api.played import plain
 
         with Path(path).open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)
             writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
+            count = len(next(iter(columns.values())))
+            for first in range(0, count, PIECE):
+                pieces = (column[first : first + PIECE] for column in columns.values())
+                writer.writerows(zip(*(map(plain, piece) for piece in pieces), strict=True))
     except ModuleNotFoundError:
         raise InputError(
             f"{option}: pyarrow is not installed; pip install 'rooflab[data]' brings it, or write .csv"
@@ -102,17 +122,30 @@ def _run(given: dict[str, Any]) -> None:
     as_json, out, steps_out = given.pop("json"), given.pop("out"), given.pop("steps_out")
     _check_table(out, "--out")
     _check_table(steps_out, "--steps-out")
-    question = {**_question(given), "requests_table": out is not None, "steps_table": steps_out is not None}
+    spread = {name: value for name in ("workers", "cluster") if (value := given.pop(name))}
+    question = _question(given)
+    for option, value in (("--out", out), ("--steps-out", steps_out)):
+        if value is not None and "loads" in question:
+            raise InputError(f"{option}: a curve has no one run to write; leave --loads out")
+    if spread and "loads" not in question:
+        raise InputError(f"--{next(iter(spread))}: spreads the loads of a curve; give --loads, for example '4,8,16'")
     from rooflab.api import ask_of, plain_report
     from rooflab.api.simulate import answer_simulate
 
-    progress, done = _bar()
+    def keep(run: Run) -> None:
+        if out is not None:
+            _write(run.columns(), out, "--out")
+        if steps_out is not None:
+            _write(run.steps(), steps_out, "--steps-out")
+
+    ask: Any = ask_of(question)
+    progress, done = _bar("runs" if "loads" in question else "requests")
     try:
-        report = plain_report(answer_simulate(ask_of(question), progress=progress))  # pyright: ignore[reportArgumentType]
+        report = plain_report(answer_simulate(ask, progress=progress, spread=spread, keep=keep))
     finally:
         done()
-    _write(report.pop("requests_table", None), out, "--out")
-    _write(report.pop("steps_table", None), steps_out, "--steps-out")
+    for name in ("requests_table", "steps_table"):  # they go to files
+        report.pop(name)
     if as_json:
         from rooflab.cli.commands import print_json
 
@@ -134,7 +167,7 @@ def simulate() -> Callable[..., None]:
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=False if name in ("no_chunked", "no_ahead", "json") else None,
+            default=False if name in ("no_chunked", "no_ahead", "json") else 0 if name == "workers" else None,
             annotation=annotation,
         )
         for name, annotation in _EXTRA.items()

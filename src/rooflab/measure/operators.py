@@ -264,7 +264,13 @@ def _latent_products(rows: Frame, formats: list[str]) -> Rows:
         yield "batched_gemm", formats[0], part, op, part["num_heads"].isin(HELD_HEADS).to_numpy()
 
 
-_EXPERT_RATES = {"w4afp8": "fp8", "int4_wo": "bf16", "int8_wo": "bf16", "w4a16_mxfp4": "bf16", "w4a8_mxfp4_mxfp8": "fp8"}
+_EXPERT_RATES = {
+    "w4afp8": "fp8",
+    "int4_wo": "bf16",
+    "int8_wo": "bf16",
+    "w4a16_mxfp4": "bf16",
+    "w4a8_mxfp4_mxfp8": "fp8",
+}
 
 
 def _experts(rows: Frame, formats: list[str]) -> Rows:

@@ -202,7 +202,9 @@ def sharded_page(report: Report) -> Page:
             blocks.append(Table(columns=one.columns, rows=one.rows, title=title))
     if report["sensitivities"]:
         blocks.append(_knobs(report["sensitivities"]))
-    named = {"fastest": report["fastest"], "smallest that fits": report["smallest"]} if len(names) == len(wanted) else {}
+    named = (
+        {"fastest": report["fastest"], "smallest that fits": report["smallest"]} if len(names) == len(wanted) else {}
+    )
     lines = tuple(f"{what}: {_cut(table, at)}" for what, at in named.items() if at is not None)
     return Page(
         title=f"{report['name']} on {report['system']}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from rooflab.sim.schedule import Limits, Policy
 from rooflab.sim.split import Stage, simulate_split
 from rooflab.sim.surface import StepSurface
 from rooflab.sim.traffic import Traffic
+from rooflab.sweep import pools
 from rooflab.units import InputError, format
 
 Make = Callable[[float, int], Traffic]
@@ -127,15 +128,32 @@ def load_sweep(
     *,
     replications: int = 3,
     seed: int = 0,
-    mapper: Callable[[Callable[[tuple[float, int]], Measures], Iterable[tuple[float, int]]], Iterable[Measures]] = map,
+    spread: Mapping[str, Any] | None = None,
+    watch: Watch | None = None,
     **more: Any,
 ) -> list[Point]:
-    """Load curve (requirement A-051): every load with `replications` seeds; `mapper` may be an executor's map."""
+    """Load curve (requirement A-051): every load with `replications` seeds.
+
+    `spread`: workers, cluster or executor, as `sweep.pools.results` takes them; the curve is the same in any order. `watch` is
+    told (runs played, runs in all); when it returns True the curve ends before the first load that was not played.
+    """
     tasks = [(load, seed + number) for load in loads for number in range(replications)]
-    results = list(mapper(_Task(setup, make, more), tasks))
-    return [
-        averaged(load, results[place * replications : (place + 1) * replications]) for place, load in enumerate(loads)
-    ]
+    played: dict[int, Measures] = {}
+
+    def stop() -> bool:
+        return watch is not None and watch(len(played), len(tasks))
+
+    for found in pools.results(_Task(setup, make, more), tasks, cancel=stop, **(spread or {})):
+        if found is not None:
+            played[found[0]] = found[1]
+    curve = []
+    for place, load in enumerate(loads):
+        ours = [played.get(place * replications + number) for number in range(replications)]
+        whole = [measures for measures in ours if measures is not None]
+        if len(whole) < replications:
+            break
+        curve.append(averaged(load, whole))
+    return curve
 
 
 class _Task:

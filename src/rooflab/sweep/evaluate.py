@@ -8,8 +8,8 @@ from __future__ import annotations
 import concurrent.futures
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rooflab import fits, num
 from rooflab.estimate import Estimate, Scene, estimate
 from rooflab.fitted import pricer_of
 from rooflab.price import BOUNDS, Pricer
+from rooflab.sweep import pools
 from rooflab.sweep.bounds import bound_of, name_of
 from rooflab.sweep.frame import Frame
 from rooflab.sweep.fronts import frontier, objectives
@@ -31,8 +32,6 @@ from rooflab.units import InputError, shown
 from rooflab.work import Layout
 
 _MEMORY = "needs more memory than the device has"
-RETRIES = 3
-"""Times a broken pool of processes is started anew."""
 
 
 @lru_cache(maxsize=8)
@@ -289,111 +288,20 @@ def run(
     if progress is not None:
         progress(points, plan.rows)
     stopped = False
-    for part in _parts(asked, list(left.values()), (names, tuple(keep), chunk), workers, cluster, executor, cancel):
-        if part is None:
+    work = partial(work_on, asked, names=names, keep=tuple(keep), chunk=chunk)
+    for found in pools.results(
+        work, list(left.values()), workers=workers, cluster=cluster, executor=executor, cancel=cancel
+    ):
+        if found is None:
             stopped = True
             break
+        part = found[1]
         if book is not None and part.index in left:
             book.write(part)
         take(part)
         if progress is not None:
             progress(points, plan.rows)
     return table.frame(stopped)
-
-
-def _parts(
-    asked: Space,
-    tasks: list[Task],
-    job: tuple[Any, ...],
-    workers: int,
-    cluster: str | None,
-    executor: concurrent.futures.Executor | None,
-    cancel: Callable[[], bool] | None,
-) -> Iterator[Part | None]:
-    """Finished parts in any order; None once cancelled."""
-    if not (workers > 1 or cluster or executor):
-        for task in tasks:
-            if cancel is not None and cancel():
-                yield None
-                return
-            yield work_on(asked, task, *job)
-        return
-    if executor is not None:
-        yield from _spread(executor, asked, tasks, job, cancel)
-    elif cluster:
-        yield from _on_cluster(cluster, asked, tasks, job, cancel)
-    else:
-        yield from _in_processes(workers, asked, tasks, job, cancel)
-
-
-def _spread(
-    pool: concurrent.futures.Executor,
-    asked: Space,
-    tasks: Sequence[Task],
-    job: tuple[Any, ...],
-    cancel: Callable[[], bool] | None,
-    ahead: int = 64,
-) -> Iterator[Part | None]:
-    """Tasks handed to a pool, a few ahead of what has come back, so that a long study never queues as a whole."""
-    waiting: set[concurrent.futures.Future[Part]] = set()
-    queue = iter(tasks)
-    try:
-        while True:
-            while len(waiting) < ahead and (task := next(queue, None)) is not None:
-                waiting.add(pool.submit(work_on, asked, task, *job))
-            if not waiting:
-                return
-            finished, waiting = _wait(waiting)
-            for future in finished:
-                yield future.result()
-            if cancel is not None and cancel():
-                yield None
-                return
-    finally:
-        for future in waiting:
-            future.cancel()
-
-
-def _wait(waiting: set[Any]) -> tuple[set[Any], set[Any]]:
-    """Whatever has finished; every pool's futures report through the same callbacks."""
-    finished, left = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
-    return set(finished), set(left)
-
-
-def _in_processes(
-    workers: int, asked: Space, tasks: list[Task], job: tuple[Any, ...], cancel: Callable[[], bool] | None
-) -> Iterator[Part | None]:
-    """A pool of processes, started anew when one of them dies; only what is missing is done again."""
-    import multiprocessing
-
-    left = {task.index: task for task in tasks}
-    for attempt in range(RETRIES + 1):
-        with concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-            try:
-                for part in _spread(pool, asked, list(left.values()), job, cancel, ahead=4 * workers):
-                    if part is not None:
-                        left.pop(part.index, None)
-                    yield part
-                return
-            except concurrent.futures.BrokenExecutor:
-                if attempt == RETRIES:
-                    raise InputError(f"workers: processes died {RETRIES + 1} times; try fewer workers") from None
-
-
-def _on_cluster(
-    address: str, asked: Space, tasks: list[Task], job: tuple[Any, ...], cancel: Callable[[], bool] | None
-) -> Iterator[Part | None]:
-    """A Dask cluster; the scheduler repeats what a lost worker had."""
-    try:
-        from distributed import Client
-    except ImportError:
-        raise InputError("cluster: dask is not installed; pip install 'rooflab[cluster]'") from None
-    try:
-        client = Client(address, timeout=20)
-    except (OSError, ValueError, TimeoutError) as problem:
-        raise InputError(f"cluster: no scheduler answers at {shown(address)} ({type(problem).__name__})") from None
-    with client, client.get_executor(pure=False, retries=RETRIES) as pool:
-        yield from _spread(pool, asked, tasks, job, cancel)
 
 
 __all__ = ["FIGURES", "Part", "hardware", "plan_of", "run", "work_on"]
