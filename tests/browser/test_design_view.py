@@ -87,6 +87,7 @@ def test_a_layout_is_used_and_taken_back(reader, served):
     row.click()
     assert "Selected point" in page.inner_text("aside")
     assert "pt:" in page.url.replace("%3A", ":")
+    page.wait_for_function("() => document.querySelector('aside').innerText.includes(' hold')")  # D-410, on this point
     page.get_by_role("button", name="Use this layout").click()
     system, batch, tpot = cells[0], cells[3], cells[5]
     addressed(page, f"-b{batch}")
@@ -98,6 +99,18 @@ def test_a_layout_is_used_and_taken_back(reader, served):
     )
     page.keyboard.press("Control+z")
     addressed(page, "-b16")
+
+
+def test_a_point_is_pinned_and_saved(reader, static):
+    """A-043, D-130: the point without using it: as the baseline, and among the saved scenarios."""
+    page = reader().open(static + HERE)
+    found(page)
+    panel(page, "Frontier").locator("tbody tr").first.click()
+    page.get_by_role("button", name="Save to compare").click()
+    page.wait_for_function("() => document.querySelector('.toast')?.innerText.includes('Saved as')", timeout=60_000)
+    page.get_by_role("button", name="Pin as baseline").click()
+    page.wait_for_function("() => location.hash.includes('vs=')")
+    assert "b16" in page.url.split("vs=")[0]
 
 
 def test_every_point_by_keys_and_in_the_table(reader, served):
