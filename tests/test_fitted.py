@@ -206,6 +206,40 @@ def test_products_look_for_their_format_before_their_architecture():
     assert "a100" in fits.choose("decode_attention", ("fp8", "bf16"), "vllm").source
 
 
+def test_an_engines_own_all_reduce_needs_links_beyond_two_devices():
+    """vLLM leaves more than two devices that only meet over PCIe to NCCL; over NVLink its own is the faster for decode."""
+
+    def seconds(name, peers):
+        system = catalog.system(name)
+        op = Op(
+            name="a",
+            kind="collective",
+            part="ffn",
+            collective="all_reduce",
+            message_bytes=16384.0,
+            peers=peers,
+            axis="tp",
+        )
+        pricer = Fitted(system, Layout(tp=8), OPERATOR)
+        return (
+            pricer.cost(op).comm,
+            pricer.exchange(op, "all_reduce").comm,
+            pricer.exchange(op, "custom_all_reduce").comm,
+        )
+
+    for name, peers, own in (
+        ("h100-sxm", 8.0, True),
+        ("l40s", 2.0, True),
+        ("l40s", 4.0, False),
+        ("h100-pcie", 8.0, False),
+    ):
+        time, library, engine = seconds(name, peers)
+        assert engine < library
+        assert time == (engine if own else library), (name, peers)
+    many = seconds("l40s", np.array([2.0, 4.0]))
+    assert list(many[0]) == [many[2][0], many[1][1]]
+
+
 def test_bands_follow_the_format_and_widen_with_distance():
     """A measured device is surer than its sibling, a sibling surer than another architecture."""
 

@@ -5,6 +5,7 @@ Which parameters apply is said in `parameters`; whatever they say, an operator i
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rooflab import kernels, num
@@ -176,8 +177,11 @@ class Fitted:
         if op.collective != "all_reduce" or self.chosen("custom_all_reduce", op)[0] is None:
             return cost
         own = self.exchange(op, "custom_all_reduce")
-        faster = own if not num.is_array(own.comm) and own.comm <= cost.comm else cost
-        return Cost(0.0, 0.0, num.minimum(cost.comm, own.comm), 0.0, faster.basis, faster.low, faster.high, cost.floor)
+        group = getattr(self.fits, "group", None)
+        joins = op.peers <= (group.own_exchange if group is not None else math.inf)
+        time = num.where(joins, num.minimum(cost.comm, own.comm), cost.comm)
+        faster = own if not num.is_array(time) and joins and own.comm <= cost.comm else cost
+        return Cost(0.0, 0.0, time, 0.0, faster.basis, faster.low, faster.high, cost.floor)
 
 
 def counts_kernels(profile: Profile) -> bool:

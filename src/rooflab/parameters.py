@@ -6,6 +6,7 @@ other device and how far off they may be. Files are read when a device is first 
 
 from __future__ import annotations
 
+import math
 import tomllib
 from functools import cache, lru_cache
 from pathlib import Path
@@ -74,6 +75,8 @@ class Class(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Parameters replaced, by family."""
     scale: dict[str, dict[str, float]] = {}
     """Factors on the parent's parameters, by family, or by family and format."""
+    own_exchange: float = math.inf
+    """Most devices that an engine's own all-reduce joins: two where they meet over the host's bus alone."""
     plain: dict[str, Any] = {}
     """For devices whose kernels nobody measured, or whose multiprocessors nobody counted: shares of peak compute, memory
     and link, and a launch time."""
