@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rooflab import catalog
-from rooflab.measure import spelling, validate
+from rooflab.measure import endtoend, spelling, validate
 from rooflab.units import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -172,3 +172,12 @@ def test_files_that_cannot_be_read_are_counted_and_traces_left_alone(tmp_path):
     assert [row["predicted"] for row in report["endtoend"]] == [1]
     assert [each["n"] for each in report["skipped"]] == [1]
     assert "broken.parquet" in report["skipped"][0]["reason"]
+
+
+def test_a_renamed_checkpoint_runs_in_the_format_its_name_says():
+    """DeepSeek-R1 is published in blocks of fp8; its NVFP4 twin has four-bit experts, its FP8 twin stays as it is."""
+    original = spelling.model("deepseek-ai/DeepSeek-R1")
+    assert endtoend.precision_in({}, original, "nvidia/DeepSeek-R1-NVFP4").expert == "nvfp4"
+    assert endtoend.precision_in({}, original, "nvidia/DeepSeek-R1-NVFP4").attention == "fp8_block"
+    assert endtoend.precision_in({}, original, "someone/DeepSeek-R1-FP8").expert == "fp8_block"
+    assert endtoend.precision_in({}, spelling.model("openai/gpt-oss-20b"), "openai/gpt-oss-20b").expert == "mxfp4"

@@ -11,7 +11,7 @@ from typing import Any
 from rooflab import kernels, num
 from rooflab.collectives import exchange_time
 from rooflab.kernels.machine import Machine
-from rooflab.parameters import Chosen, dtype_keys, fits_for
+from rooflab.parameters import LATEST, Chosen, dtype_keys, fits_for
 from rooflab.placement import units_touched
 from rooflab.price import Cost, Rates, Roofline
 from rooflab.profiles import Profile
@@ -57,7 +57,7 @@ class Fitted:
         *,
         kernel: str = "",
         dtype: str = "",
-        version: str = "",
+        version: str = LATEST,
         launch_scale: Number = _WHOLE,
         fits: Any = None,
     ):

@@ -27,6 +27,8 @@ STOCK = "torch"
 CYCLES = frozenset({"launch", "fill", "wave", "split", "step"})
 CLOCKED = frozenset({"gemm", "batched_gemm", "decode_attention", "latent_decode", "experts", "convolution", "update"})
 """Parameters that are cycles rather than seconds, and the families where that was seen from device to device."""
+LATEST = "9999"
+"""The version of an engine as it is today: newer than any measured. "" is one that nobody knows."""
 FEW = 400
 """Rows below which a newer expert kernel is taken for a special case."""
 STAND_IN = (0.8, 1.3)
@@ -295,7 +297,7 @@ class Fits:
         for shelf, step in places:
             for name in backends:
                 filed = [f for f in shelf.fits if (f.family, f.dtype, f.backend) == (family, dtypes[step], name)]
-                asked = version if name == backend else ""
+                asked = version if name == backend else LATEST
                 fit = _pick(filed, kernel, asked)
                 if fit is not None and name != backend and _over_latents(fit):
                     return self._expanded(backend, version)

@@ -23,7 +23,7 @@ from rooflab.model import Model, MoE
 from rooflab.parameters import STOCK
 from rooflab.profiles import profile
 from rooflab.units import InputError, shown
-from rooflab.work import Layout, Precision
+from rooflab.work import FORMATS, Layout, Precision
 
 RANDOM_LENGTHS = 0.9
 """Mean share of the nominal lengths in runs that draw them at random (data/README.md)."""
@@ -189,18 +189,29 @@ def _batch(line: int, row: dict[str, str]) -> Run:
     )
 
 
-def precision_in(stated: dict[str, str], model: Model) -> Precision:
-    """Formats a model runs in: the checkpoint's own, else those stated; a cache format that is stated counts anyway."""
+def precision_in(stated: dict[str, str], model: Model, name: str = "") -> Precision:
+    """Formats a model runs in: the checkpoint's own, else those stated; a cache format that is stated counts anyway.
+
+    Where the model's name says a format of another width than the config's, the config is that of its original: its
+    feed-forward and experts are in the format named.
+    """
     plain = "bf16" if model.dtype == "fp32" else model.dtype
     formats: dict[str, str] = dict.fromkeys(("attention", "ffn", "expert", "embedding", "head"), plain)
     own = {key: value for key, value in model.quantization.items() if key in (*formats, "kv")}
     cache = {key: value for key, value in stated.items() if key == "kv"}
-    chosen: dict[str, Any] = {**formats, **(own or stated), **cache}
+    named = spelling.format_in(name)
+    renamed = {key: named for key in ("ffn", "expert") if named and key in own and not _alike(named, own[key])}
+    chosen: dict[str, Any] = {**formats, **(own or stated), **renamed, **cache}
     return Precision(**chosen)
 
 
+def _alike(one: str, other: str) -> bool:
+    """Whether two formats are about equally wide, so that one is a spelling of the other."""
+    return 0.7 < FORMATS[one].size / FORMATS[other].size < 1.4
+
+
 def scene_of(run: Run, model: Model, launch_scale: float) -> Scene:
-    """The scene of a run, its kernels priced by the fits of its engine.
+    """The scene of a run, its kernels priced by the fits of its engine as it is today: who publishes runs asks for fast kernels.
 
     Raises InputError where device, layout or engine is not one there is.
     """
@@ -211,10 +222,10 @@ def scene_of(run: Run, model: Model, launch_scale: float) -> Scene:
     if not holds:
         raise InputError(f"layout: {'; '.join(reasons)}")
     backend, _ = spelling.engine(run.backend)
-    pricer = Fitted(system, layout, used, KERNELS.get(backend, backend), version=run.version, launch_scale=launch_scale)
+    pricer = Fitted(system, layout, used, KERNELS.get(backend, backend), launch_scale=launch_scale)
     return Scene(
         model=model,
-        precision=precision_in(run.formats, model),
+        precision=precision_in(run.formats, model, run.model),
         layout=layout,
         system=system,
         profile=used,

@@ -102,7 +102,7 @@ def _scene(row: dict[str, str], configs: str | Path | None, made: loaded.Engine)
     pricer = Fitted(system, layout, used, "vllm", version=row.get("vllm") or "", launch_scale=made.launch_scale)
     stated = spelling.number_format(row.get("dtype") or "") or spelling.format_in(row["model"])
     formats: dict[str, str] = dict.fromkeys(("attention", "ffn", "expert"), stated) if stated else {}
-    precision = endtoend.precision_in(formats, model)
+    precision = endtoend.precision_in(formats, model, row["model"])
     return Scene(model=model, precision=precision, layout=layout, system=system, profile=used, pricer=pricer)
 
 
