@@ -1,0 +1,129 @@
+"""What is thrown at the page: scripts in names, files that are too large or are none, links that are garbage."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = json.loads((ROOT / "src/rooflab/catalog/models/qwen3-8b.json").read_text())
+SCRIPTS = [
+    "<script>document.title='run'</script>",
+    "<img src=x onerror=\"document.title='run'\">",
+    "\"><svg onload=document.title='run'>",
+    "javascript:document.title='run'",
+    "{{constructor.constructor('document.title=1')()}}",
+]
+
+
+def drop(page, name, script):
+    """Drop a file on the page, made by a script there: large ones are not sent to the browser byte by byte."""
+    page.evaluate(
+        """([name, script]) => {
+            const data = new DataTransfer();
+            data.items.add(new File([new Function("return " + script)()], name, { type: "application/json" }));
+            window.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+        }""",
+        [name, script],
+    )
+
+
+def calm(page):
+    """The page still works, and nothing has run in it."""
+    assert page.title().endswith("RoofLab")
+    assert page.locator("script:not([src]):not([type='application/json'])").count() == 0
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Find or change").fill("batch 16")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => location.hash.includes('-b16')")
+
+
+@pytest.mark.parametrize("name", SCRIPTS, ids=range(len(SCRIPTS)))
+def test_names_of_models_run_nothing(reader, served, name):
+    """In the model's own name, its architecture, its type, and as the name of the file."""
+    page = reader().open(served)
+    config = {**CONFIG, "_name_or_path": name, "name": name, "architectures": [name]}
+    drop(page, f"{name[:20]}.json", json.dumps(json.dumps(config)))
+    page.wait_for_function("(name) => document.querySelector('[data-segment=model] .v').textContent === name", arg=name)
+    for view in ("fit", "limits", "evidence", "step"):
+        page.evaluate("(view) => { location.hash = location.hash.replace(/^#.[a-z]+/, '#/' + view) }", view)
+        page.wait_for_selector("#finding b")
+    drop(page, "type.json", json.dumps(json.dumps({**CONFIG, "model_type": name})))
+    page.wait_for_function("() => document.querySelector('.toast')?.textContent.includes('type.json')")
+    calm(page)
+
+
+@pytest.mark.parametrize(
+    "script, words",
+    [
+        ("'x'.repeat(100e6)", "a config.json is a few kB"),
+        ("'[' .repeat(100000)", "not JSON"),
+        ("'{\"a\":'.repeat(20000) + '1' + '}'.repeat(20000)", "deep.json"),
+        ("new Uint8Array([0, 255, 254, 1, 2, 3])", "not JSON"),
+        ("''", "not JSON"),
+        ("'null'", "not a config.json"),
+        ('\'{"__proto__": {"x": 1}, "constructor": 5}\'', "deep.json"),
+        (
+            '\'{"model_type": "llama", "hidden_size": 1e308, "num_hidden_layers": -5, "vocab_size": "many"}\'',
+            "deep.json",
+        ),
+    ],
+    ids=["100 MB", "brackets", "nested", "bytes", "empty", "null", "prototype", "nonsense"],
+)
+def test_files_that_are_no_config_are_refused_in_words(reader, served, script, words):
+    """F-02: at once, in a line that names the file, and the scenario stays."""
+    page = reader().open(served)
+    before = page.get_attribute("[data-kpi=tpot]", "title")
+    drop(page, "deep.json", script)
+    page.wait_for_selector("[role=alert]")
+    assert words in page.inner_text("[role=alert]")
+    assert page.get_attribute("[data-kpi=tpot]", "title") == before
+    calm(page)
+
+
+LINKS = [
+    "#/step?mx=~AAAA",
+    "#/step?mx=~" + "A" * 5000,
+    "#/step?mx=%7B%22model_type%22%3A",
+    "#/step?sx=%7B%22device%22%3A%7B%7D%7D",
+    "#/step?m=" + "a" * 5000,
+    "#/step?m=../../../etc/passwd&s=/etc/passwd",
+    "#/fit?l=tp99999999&w=99999999999-1-b0&tab=<script>&rank=-1e99&tensor=%00",
+    "#/limits?flops=NaN&bandwidth=-1&w=1-1-b1&m=llama-3.1-8b&s=h100-sxm",
+    "#/evidence?family=__proto__&machine=constructor&box=1,2,x&limit=" + "9" * 300,
+    "#/step?vs=m:%3Cimg%20src=x%20onerror=alert(1)%3E|zz|w:|l:tp0&sel=op:%3Cscript%3E",
+    "#/step?f=operator;compute_efficiency=9e99;prices=../../x",
+    "#/%2e%2e/%00?%=%&&&===",
+]
+
+
+@pytest.mark.parametrize("link", LINKS, ids=range(len(LINKS)))
+def test_garbage_links_are_answered_in_words(reader, served, link):
+    """A finding stands, no dialog opens, and the next change works."""
+    one = reader()
+    opened = []
+    one.page.on("dialog", lambda dialog: (opened.append(dialog.message), dialog.dismiss()))
+    page = one.open(served + link)
+    page.wait_for_function("() => document.querySelector('#finding').textContent.trim().length > 10")
+    page.wait_for_function("() => !document.querySelector('#finding').textContent.includes('Reading')")
+    assert not opened
+    assert "Traceback" not in page.inner_text("body")
+    page.evaluate("location.hash = '#/step?m=qwen3-8b&s=h100-sxm&w=1024-128-b8'")
+    page.wait_for_function("() => /^\\d/.test(document.querySelector('[data-kpi=tpot]')?.title ?? '')")
+
+
+def test_a_large_config_comes_back_from_its_link(reader, served):
+    """A-030: an imported config travels packed in the address, and the link shows the same numbers."""
+    one = reader()
+    page = one.open(served)
+    big = {**CONFIG, "layer_types": ["full_attention"] * CONFIG["num_hidden_layers"], "notes": "x" * 4000}
+    drop(page, "config.json", json.dumps(json.dumps(big)))
+    page.wait_for_function("() => location.hash.includes('mx=~')")
+    assert len(page.url) < 2500
+    page.wait_for_timeout(500)
+    again = reader()
+    again.open(page.url)
+    again.page.wait_for_function(
+        "(want) => document.querySelector('[data-kpi=memory]').title === want",
+        arg=page.get_attribute("[data-kpi=memory]", "title"),
+    )
