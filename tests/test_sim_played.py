@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rooflab import api
-from rooflab.api import played, simulate
+from rooflab.api import played, serving
 from rooflab.sim.cluster import simulate as play
 from rooflab.sim.schedule import Limits
 from rooflab.sim.surface import LineSurface
@@ -144,8 +144,12 @@ def test_what_cannot_be_shown_is_refused_in_words(more, said):
 
 def test_what_was_priced_before_changes_nothing():
     """A-054: the same seed gives the same bytes, whatever was asked before."""
-    simulate._SURFACES.clear()
+    serving._SURFACES.clear()
     fresh = api.answer(ASK)
+    for same in ({"rate": 3}, {"policy": "static"}, {"seed": 1}):
+        api.answer({**ASK, **same})
+    assert len(serving._SURFACES) == 1  # the machine is the same: priced once, and not by another's prices
+    assert api.answer({**ASK, "prices": "roofline"})["run"] != api.answer({**ASK, "prices": "fitted"})["run"]
     for other in (
         {"rate": 3},
         {"policy": "static"},

@@ -12,6 +12,7 @@ from rooflab.api.answers import scene_of
 from rooflab.api.resolve import Setting
 from rooflab.api.simulate_asks import SimulateAsk
 from rooflab.estimate import Scene
+from rooflab.fitted import Fitted
 from rooflab.sim import fast, place, study, traces
 from rooflab.sim.clock import bits_for
 from rooflab.sim.cluster import Transfer
@@ -275,9 +276,19 @@ _SURFACES: list[SceneSurface] = []
 """The latest few: the loads and policies of a study, and requests opened one by one, price the same iterations."""
 
 
+def _same(a: Scene, b: Scene) -> bool:
+    """Whether two scenes price alike; fitted prices are compared by what they were made from."""
+    if msgspec.structs.replace(a, pricer=None) != msgspec.structs.replace(b, pricer=None):
+        return False
+    if isinstance(a.pricer, Fitted) and isinstance(b.pricer, Fitted):
+        settings = ("system", "layout", "profile", "backend", "kernel", "dtype", "version", "launch_scale")
+        return a.pricer.fits is b.pricer.fits and all(getattr(a.pricer, n) == getattr(b.pricer, n) for n in settings)
+    return a.pricer is b.pricer
+
+
 def _surface(scene: Scene, bits: int, draft: Speculation | None) -> SceneSurface:
     for found in list(_SURFACES):
-        if found.bits == bits and found.speculation == draft and found.scene == scene:
+        if found.bits == bits and found.speculation == draft and _same(found.scene, scene):
             return found
     made = SceneSurface(scene, bits, draft)
     _SURFACES[:] = [made, *_SURFACES][:8]
