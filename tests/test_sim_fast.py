@@ -16,7 +16,7 @@ import pytest
 from test_sim_engine import Case, case, crowd, tie
 
 from rooflab import api
-from rooflab.sim import compiled, draws, fast, streams, tabled, traffic
+from rooflab.sim import arrays, compiled, draws, fast, streams, tabled, traffic
 from rooflab.sim.cluster import simulate
 from rooflab.sim.measure import measure
 from rooflab.sim.schedule import POLICIES, LeastLoaded, Limits
@@ -128,10 +128,11 @@ def test_a_full_heap_forgets_who_left_before_the_end(uncompiled):
         s=numpy.zeros(tabled.SCALARS, int), requests=numpy.full((tabled.ROWS, 10), -1), order=empty,
         lists=numpy.zeros((tabled.LISTS, 6), int), log=empty, segments=empty, others=empty, nodes=empty,
     )  # fmt: skip
+    e.s[tabled.SHIFT] = 4
     for request, at in ((4, 50), (1, 20), (7, 40), (2, 10), (5, 60), (3, 30), (9, 15)):
         e.requests[tabled.END, request] = at if request not in (1, 5, 7) else -1
-        uncompiled["push"](e, at * 10 + request)
-    assert [uncompiled["pop"](e) for _ in range(4)] == [102, 159, 303, 504]
+        uncompiled["push"](e, at * 16 + request)
+    assert [uncompiled["pop"](e) for _ in range(4)] == [162, 249, 483, 804]
     assert e.s[tabled.HEAPED] == 0
 
 
@@ -434,3 +435,12 @@ def test_a_million_requests():
     assert found["loaded"] >= 1
     assert found["peak"] * 1024 < 2e9
     assert found["seconds"] < 9.0 * max(1.0, found["plain"] / 0.06)
+
+
+def test_sums_of_arrays_are_rounded_once():
+    """Against math.fsum, which is exact: numbers over 20 orders of magnitude, none, one, and halves that cancel in any order."""
+    import numpy
+
+    rng = random.Random(6)
+    for numbers in ([], [0.1], [1e16, 1.0, 1.0], [rng.random() * 10.0 ** rng.randint(-14, 6) for _ in range(5000)]):
+        assert arrays.rounded(arrays.exact_total(numpy.array(numbers, float))) == math.fsum(numbers)

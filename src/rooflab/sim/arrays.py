@@ -6,14 +6,13 @@ Sums of ticks are exact: products of times with counts go beyond 64 bits, so the
 from __future__ import annotations
 
 import math
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rooflab.sim.run import Log, Run
 
 _HALF = 32
-_PIECE = 1 << 20
+_MANTISSA, _FINEST = 53, 1126
 
 
 def exact_sum(*columns: Any) -> int:
@@ -50,10 +49,22 @@ def exact_dot(times: Any, counts: Any) -> int:
     return (exact_sum((times >> _HALF) * counts.astype("int64")) << _HALF) + exact_sum(low)
 
 
-def exact_mean(values: Any) -> float:
-    """The mean of floats, rounded once (math.fsum), in pieces so that a million numbers are never objects at once."""
-    pieces = (values[at : at + _PIECE].tolist() for at in range(0, len(values), _PIECE))
-    return math.fsum(chain.from_iterable(pieces)) / len(values)
+def exact_total(values: Any) -> int:
+    """Sum of floats in whole units of 2**-1126, which every float is a multiple of: exact, by exponents."""
+    import numpy
+
+    mantissa, exponent = numpy.frexp(values)
+    whole = numpy.ldexp(mantissa, _MANTISSA).astype(numpy.int64)
+    least = int(exponent.min(initial=0))
+    total = 0
+    for place in numpy.flatnonzero(numpy.bincount(exponent - least)).tolist():
+        total += exact_sum(whole[exponent == place + least]) << (place + least - _MANTISSA + _FINEST)
+    return total
+
+
+def rounded(total: int) -> float:
+    """Such a sum as a float, rounded once, as math.fsum rounds."""
+    return total / (1 << _FINEST)
 
 
 def served(run: Run) -> Any:

@@ -15,7 +15,7 @@ from rooflab.sim.tabled import (
     DONE, END, ENDED, EVENTS, FAR, FINISH, FINISHED, FIRST, FLIGHT, FLYING, FREE, FULL, GAP, GROWS, HEAP, HEAPED, ITERATION,
     JUMP, LANDED, LAUNCH, LAUNCH_BATCH, LOGGED, LONG, LONGEST, MADE, MIXES, NEVER, NEW, NEXT, OUTPUT, PAGED, PARTIAL,
     PARTIAL_DONE, PARTIAL_TARGET, PAUSED, PHASE, PLACE, POOL, PREEMPTED, PRICE, PROMPT, PROMPTS, READY, READY_COUNT, REST,
-    RUNNING, SEEN, SLOPE, SLOTS, STACK, STACKED, START, TAIL, TAILED, TIME, TOKENS, TOTAL, UNKNOWN, WHOLE, State, growth,
+    RUNNING, SEEN, SHIFT, SLOPE, SLOTS, STACK, STACKED, START, TAIL, TAILED, TIME, TOKENS, TOTAL, UNKNOWN, WHOLE, State, growth,
     iterations, mixed, pop, push, segment, span, within,
 )
 # fmt: on
@@ -129,18 +129,18 @@ def first_token(e: State, request: int, ended: int) -> int:
     s[BATCH] += 1
     s[TOTAL] += stored + 1
     e.requests[END, request] = s[ITERATION] + left
-    push(e, (s[ITERATION] + left) * e.requests.shape[1] + request)
+    push(e, (s[ITERATION] + left) << s[SHIFT] | request)
     return ended
 
 
 def finished(e: State, ended: int) -> int:
     """Sequences that end now join the list."""
-    s, requests = e.s, e.requests.shape[1]
-    edge = (s[ITERATION] + 1) * requests
+    s, shift = e.s, e.s[SHIFT]
+    edge = (s[ITERATION] + 1) << shift
     while s[HEAPED] and e.lists[HEAP, 0] < edge:
         key = pop(e)
-        request = key % requests
-        if e.requests[END, request] == key // requests:
+        request = key & ((1 << shift) - 1)
+        if e.requests[END, request] == key >> shift:
             leave(e, request)
             e.lists[ENDED, ended] = request
             ended += 1
@@ -414,7 +414,7 @@ def cut(e: State, arrival: int) -> None:
 
 
 def to_next_finish(e: State) -> int:
-    requests = e.requests.shape[1]
-    while e.requests[END, e.lists[HEAP, 0] % requests] != e.lists[HEAP, 0] // requests:
+    shift = e.s[SHIFT]
+    while e.requests[END, e.lists[HEAP, 0] & ((1 << shift) - 1)] != e.lists[HEAP, 0] >> shift:
         pop(e)
-    return e.lists[HEAP, 0] // requests - e.s[ITERATION]
+    return (e.lists[HEAP, 0] >> shift) - e.s[ITERATION]

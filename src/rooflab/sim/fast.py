@@ -168,6 +168,7 @@ def _state(requests: Any, order: Any, scalars: dict[int, int], tables: dict[str,
     s = numpy.zeros(tabled.SCALARS, numpy.int64)
     for place, value in scalars.items():
         s[place] = value
+    s[tabled.SHIFT] = requests.shape[1].bit_length()
     s[tabled.TIME] = requests[tabled.ARRIVAL, order[0]] if len(order) else tabled.NEVER
     lists = numpy.zeros((tabled.LISTS, max(2 * size + 64, scalars[tabled.BLOCK])), numpy.int64)
     log = numpy.zeros((8, 3 * len(order) + 64), numpy.int64)

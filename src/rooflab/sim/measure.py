@@ -93,13 +93,14 @@ def percentile(ordered: Any, p: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def _figures(values: Sequence[float]) -> dict[str, float]:
-    if num.is_array(values):
+def _figures(values: Sequence[float], total: int | None = None) -> dict[str, float]:
+    """Mean and percentiles; `total` is an array's exact sum."""
+    if total is not None:
         import numpy
 
         places = {int((len(values) - 1) * p / 100.0) + more for p in PERCENTILES for more in (0, 1)}
         ordered = numpy.partition(values, sorted(place for place in places if place < len(values)))
-        return {"mean": arrays.exact_mean(values), **_percentiles(ordered)}
+        return {"mean": arrays.rounded(total) / len(values), **_percentiles(ordered)}
     ordered = sorted(values)
     return {"mean": math.fsum(ordered) / len(ordered), **_percentiles(ordered)}
 
@@ -112,15 +113,27 @@ def spread(values: Sequence[float], intervals: bool = True) -> Spread | None:
     """Mean and percentiles of values in order of arrival, with intervals when there are enough of them."""
     if not len(values):
         return None
-    whole = _figures(values)
     interval: dict[str, float] = {}
     size = len(values) // BATCHES
+    batches = [values[i * size : (i + 1) * size] for i in range(BATCHES)]
+    totals: list[int | None] = [arrays.exact_total(batch) if num.is_array(batch) else None for batch in batches]
+    whole = _figures(values, _together(totals, values[BATCHES * size :]))
     if intervals and size >= LEAST:
-        parts = [_figures(values[i * size : (i + 1) * size]) for i in range(BATCHES)]
+        parts = [_figures(batch, total) for batch, total in zip(batches, totals, strict=True)]
         for name in whole:
             interval[name] = half_width([part[name] for part in parts])
     least, most = (values.min(), values.max()) if num.is_array(values) else (min(values), max(values))  # type: ignore[union-attr]
     return Spread(count=len(values), **whole, least=float(least), most=float(most), interval=interval)
+
+
+def _together(totals: Sequence[int | None], rest: Any) -> int | None:
+    """The exact sum of an array from those of its batches and what is left."""
+    if not num.is_array(rest):
+        return None
+    found = arrays.exact_total(rest)
+    for total in totals:
+        found += total or 0
+    return found
 
 
 def half_width(values: Sequence[float]) -> float:

@@ -22,8 +22,8 @@ DONE, PAUSED, PRICE, FULL, BEYOND = range(5)
     TIME, START, SEEN, LANDED, COUNT, GAP, SLOPE, TOKENS, ADVANCES, GROWS, PHASE, LAUNCH_BATCH, NEXT, STACKED, TAILED,
     RUNNING, READY_COUNT, FLYING, CHUNKS, PARTIAL, PARTIAL_DONE, PARTIAL_TARGET, FREE, BATCH, TOTAL, ITERATION, HEAPED,
     EVENTS, FINISHED, PROMPTS, LOGGED, POOL, BLOCK, SLOTS, BUDGET, PAGED, CHUNKED, WHOLE, AHEAD, MIXES, LONGEST, LINE,
-    BITS, FIXED, SEQUENCE, CONTEXT, PROMPT_TOKEN, KNOTS, ASKED, ASKED_A, ASKED_B, SCALARS,
-) = range(52)  # fmt: skip
+    BITS, FIXED, SEQUENCE, CONTEXT, PROMPT_TOKEN, KNOTS, SHIFT, ASKED, ASKED_A, ASKED_B, SCALARS,
+) = range(53)  # fmt: skip
 REST, DECIDE, LAUNCH, JUMP = range(4)  # phases
 SEGMENT, OTHERS, OTHERS_DECODE, NODE = range(4)  # prices
 ARRIVAL, PROMPT, OUTPUT, ADMITTED, FIRST, FINISH, PREEMPTED, MADE, BASE, END, PLACE, ROWS = range(
@@ -167,11 +167,11 @@ def push(e: State, key: int) -> None:
     """Into the heap; entries of requests that left before their end are thrown out when it is full."""
     s, heap = e.s, e.lists[HEAP]
     if s[HEAPED] == len(heap):
-        requests, count = e.requests.shape[1], s[HEAPED]
+        shift, count = s[SHIFT], s[HEAPED]
         s[HEAPED] = 0
         for index in range(count):
             old = heap[index]
-            if e.requests[END, old % requests] == old // requests:
+            if e.requests[END, old & ((1 << shift) - 1)] == old >> shift:
                 sift_up(e, old)
     sift_up(e, key)
 
