@@ -91,12 +91,17 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="session")
-def static(built, tmp_path_factory):
-    """Address of the written site."""
+def site_folder(built, tmp_path_factory):
+    """The written site."""
     from rooflab.web import site
 
-    folder = site(tmp_path_factory.mktemp("site") / "out")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    return site(tmp_path_factory.mktemp("site") / "out")
+
+
+@pytest.fixture(scope="session")
+def static(site_folder):
+    """Address of the written site."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site_folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()

@@ -280,3 +280,20 @@ def test_the_title_names_the_model_and_every_view_is_there(reader, served):
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.title.includes('Qwen3-8B')")
     page.wait_for_function("() => location.hash.includes('m=qwen3-8b') && location.hash.includes('vs=')")
+
+
+def test_a_knob_is_set_by_its_value_or_by_its_multiple(reader, served):
+    """E-19: twice 3.35 TB/s is typed as either; each shows the other."""
+    page = reader().open(served + "#/limits")
+    value = page.get_by_label("Bandwidth, TB/s")
+    value.wait_for()
+    value.fill("6.7")
+    value.press("Enter")
+    page.wait_for_function("() => location.hash.includes('bandwidth=2')")
+    times = page.get_by_role("textbox", name="Bandwidth", exact=True)
+    assert times.input_value() == "2"
+    times.fill("4")
+    page.wait_for_function("() => document.querySelector('input[aria-label=\"Bandwidth, TB/s\"]').value === '13.4'")
+    value.fill("100")
+    page.wait_for_selector(".knob .why")
+    assert "from 0.25 to 8" in page.inner_text(".knob .why")
