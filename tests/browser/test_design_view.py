@@ -343,8 +343,9 @@ def test_a_long_search_is_stopped_and_blocks_nothing(reader, static):
     page = reader().open(static + "#/design?m=deepseek-v3&s=h200-sxm*8&l=tp8&w=1024-128-b16&most=64&with=b200-sxm")
     page.get_by_role("button", name="Cancel").wait_for(timeout=120_000)
     page.keyboard.press("Control+k")
-    page.keyboard.type("batch 32")
-    page.keyboard.press("Enter")
+    box = page.get_by_role("combobox", name="Find or change")
+    box.fill("batch 32")
+    box.press("Enter")
     addressed(page, "-b32")
     page.get_by_role("button", name="Cancel").wait_for(timeout=120_000)
     page.wait_for_function("() => /^[1-9]/.test(document.querySelector('[data-work=busy]').innerText)", timeout=60_000)
@@ -375,3 +376,18 @@ def test_it_holds_on_any_screen_and_axe_finds_nothing_serious(reader, served, th
         if each["impact"] in ("serious", "critical")
     ]
     assert not serious, json.dumps(serious, indent=1)
+
+
+def test_what_does_not_fit_has_no_speed(reader, served):
+    """B-040, F-02: nothing fits: said, with the reasons counted and what would help; no speed-up is claimed."""
+    page = reader().open(served + "#/design?m=deepseek-v3&s=l4&w=4096-512-b64&most=1&with=none")
+    found(page)
+    assert "Nothing fits" in page.inner_text("#finding")
+    assert "10 of 10 points are not possible" in page.inner_text("main")
+    page.wait_for_function("() => document.body.innerText.includes('Nothing to draw')")
+    assert "faster" not in panel(page, "Double one part of the machine").inner_text()
+
+
+def test_a_model_that_cannot_be_had_is_said(reader, served):
+    page = reader().open(served + "#/design?m=no-such-model&s=h100-sxm")
+    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('Not evaluated')")
