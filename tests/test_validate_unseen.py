@@ -9,6 +9,7 @@ import pytest
 
 from rooflab import catalog
 from rooflab.measure import endtoend, spelling, validate
+from rooflab.show.accuracy import validate_page
 from rooflab.units import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -181,3 +182,20 @@ def test_a_renamed_checkpoint_runs_in_the_format_its_name_says():
     assert endtoend.precision_in({}, original, "nvidia/DeepSeek-R1-NVFP4").attention == "fp8_block"
     assert endtoend.precision_in({}, original, "someone/DeepSeek-R1-FP8").expert == "fp8_block"
     assert endtoend.precision_in({}, spelling.model("openai/gpt-oss-20b"), "openai/gpt-oss-20b").expert == "mxfp4"
+
+
+def test_a_run_that_measured_first_tokens_alone(tmp_path):
+    """A-061: times that a table lacks are absent in the report, and a dash on the screen."""
+    serving(tmp_path, [{}], most=20)
+    with (tmp_path / "requests.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    kept = ("run", "input_toks", "output_toks", "arrival_s", "ttft_ms")
+    lines = [",".join(kept), *(",".join(row[name] for name in kept) for row in rows)]
+    (tmp_path / "requests.csv").write_text("\n".join(lines) + "\n")
+    report = validate.run(tmp_path)
+    (run,) = report["serving"]
+    assert run["tpot"] is None
+    assert run["makespan_error"] is None
+    assert run["ttft"]["mean_error"] > -1.0
+    table = validate_page(report).blocks[1]
+    assert list(table.rows[0])[2:] == ["–", f"{run['ttft']['mean_error'] * 100:+.1f} %".replace("-", "−"), "–", "–"]

@@ -126,10 +126,8 @@ def _serving(rows: list[dict[str, Any]]) -> Table:
         (
             r["run"],
             f"{r['n']:,}",
-            signed(r["tpot"]["mean_error"]),
-            signed(r["ttft"]["mean_error"]),
-            signed(r["e2e"]["mean_error"]),
-            signed(r["makespan_error"]),
+            *(signed(r[name]["mean_error"]) if r[name] else "–" for name in ("tpot", "ttft", "e2e")),
+            signed(r["makespan_error"]) if r["makespan_error"] is not None else "–",
         )
         for r in rows
     ]
