@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rooflab.kernels import experts
-from rooflab.measure.tables import DTYPES, Table, priced_as
+from rooflab.measure.tables import DTYPES, EXPERT_RATES, Table, priced_as
 from rooflab.work import FORMATS, Op, Reason
 
 Frame = Any
@@ -264,15 +264,6 @@ def _latent_products(rows: Frame, formats: list[str]) -> Rows:
         yield "batched_gemm", formats[0], part, op, part["num_heads"].isin(HELD_HEADS).to_numpy()
 
 
-_EXPERT_RATES = {
-    "w4afp8": "fp8",
-    "int4_wo": "bf16",
-    "int8_wo": "bf16",
-    "w4a16_mxfp4": "bf16",
-    "w4a8_mxfp4_mxfp8": "fp8",
-}
-
-
 def _experts(rows: Frame, formats: list[str]) -> Rows:
     import numpy
 
@@ -293,7 +284,7 @@ def _experts(rows: Frame, formats: list[str]) -> Rows:
         name="row",
         kind="grouped_gemm",
         part="experts",
-        dtype=_EXPERT_RATES.get(dtype, FORMATS[name].rate),
+        dtype=EXPERT_RATES.get(dtype, FORMATS[name].rate),
         format=name,
         flop=2.0 * pairs * hidden * (up + width),
         weight_bytes=distinct * hidden * (up + width) * FORMATS[name].size,

@@ -160,6 +160,16 @@ _PRICED = {
 }
 
 
+EXPERT_RATES = {
+    "w4afp8": "fp8",
+    "int4_wo": "bf16",
+    "int8_wo": "bf16",
+    "w4a16_mxfp4": "bf16",
+    "w4a8_mxfp4_mxfp8": "fp8",
+}
+"""What experts of a format are multiplied in, where their weights do not say it."""
+
+
 def priced_as(dtype: str) -> str:
     """The number format that a fit's format is priced in."""
     return _PRICED.get(dtype, dtype)
