@@ -122,8 +122,13 @@ def test_two_profiles_side_by_side_and_the_switches_between_them():
     for index, name in enumerate(("operator", "envelope")):
         assert row(report, "tpot")["values"][index] == api.answer({"kind": "estimate", **FP8, "profile": name})["tpot"]
     switches = {each["key"]: each for each in report["switches"]}
-    want = api.answer({"kind": "estimate", **FP8, "switches": {"memory_efficiency": 1.0}})
+    fitted, plain = (api.answer({"kind": "estimate", **FP8, "prices": prices})["tpot"] for prices in (None, "roofline"))
+    assert next(iter(switches)) == "prices"  # leaving measured kernels is a step of its own
+    assert (switches["prices"]["tpot_before"], switches["prices"]["tpot"]) == (fitted, plain)
+    want = api.answer({"kind": "estimate", **FP8, "prices": "roofline", "switches": {"memory_efficiency": 1.0}})
     assert switches["memory_efficiency"]["tpot"] == want["tpot"]
+    assert switches["memory_efficiency"]["tpot_before"] == plain
+    assert switches["tiles"]["tpot"] == plain  # every dimension fills its tiles here
     assert (switches["memory_efficiency"]["first"], switches["memory_efficiency"]["second"]) == (0.8, 1.0)
     assert switches["reserve"]["used"] == api.answer({"kind": "estimate", **FP8, "reserve": 0.0})["memory"]["used"]
     assert "rate_by_dtype" not in switches  # the same in both

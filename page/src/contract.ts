@@ -1190,6 +1190,9 @@ export interface SwitchReport {
   tpot: number | null; // s
   ttft: number | null; // s
   used: number | null; // byte
+  tpot_before: number | null; // s
+  ttft_before: number | null; // s
+  used_before: number; // byte
   error: string;
 }
 

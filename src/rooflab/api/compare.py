@@ -394,38 +394,63 @@ def _switches(columns: list[_Column]) -> list[SwitchReport]:
     same = {"profile": "operator", "switches": {}, "reserve": None, "prices": None, "engine": "vllm"}
     if msgspec.structs.replace(asks[0], **same) != msgspec.structs.replace(asks[1], **same):
         return []
-    one, two = settings[0].profile, settings[1].profile
+    one, two = (setting.profile for setting in settings)
     differing = [key for key in _MEANS if getattr(one, key) != getattr(two, key)]
-    return [_effect(asks[0], key, one, two, settings[0].system.device.memory) for key in differing]
+    ask, rows = asks[0], []
+    if settings[0].pricer is not None and settings[1].pricer is None:
+        # A switch that gives a rate puts measured kernels aside, so that step is taken first and by itself.
+        ask = msgspec.structs.replace(ask, prices="roofline")
+        rows = [_effect("prices", asks[0], ask, _prices(columns[0]), "roofline", "")]
+    before = answer_estimate(msgspec.structs.replace(ask, detail=False))
+    memory = settings[0].system.device.memory
+    return rows + [_switched(key, ask, one, two, memory, before) for key in differing]
 
 
-def _effect(ask: EstimateAsk, key: str, one: Profile, two: Profile, memory: float) -> SwitchReport:
-    """The first column with one switch as in the second."""
-    value = getattr(two, key)
-    changed: dict[str, Any] = {"switches": {**ask.switches, key: value}, "detail": False}
-    if key == "reserve":
-        changed["reserve"] = None
+def _switched(
+    key: str, ask: EstimateAsk, one: Profile, two: Profile, memory: float, before: EstimateReport
+) -> SwitchReport:
+    """One switch as in the second profile, everything else as in the first."""
+    first, second = getattr(one, key), getattr(two, key)
+    changed: dict[str, Any] = {"switches": {**ask.switches, key: second}}
+    unit = "s" if key.endswith("_time") else "share" if key in _SHARES else ""
+    if key == "reserve":  # a share of the memory below one, bytes otherwise
+        changed["reserve"], unit = None, "byte"
+        first, second = (each * memory if each < 1.0 else each for each in (first, second))
+    return _effect(key, ask, msgspec.structs.replace(ask, **changed), first, second, unit, before)
+
+
+def _effect(
+    key: str,
+    ask: EstimateAsk,
+    changed: EstimateAsk,
+    first: Any,
+    second: Any,
+    unit: str,
+    before: EstimateReport | None = None,
+) -> SwitchReport:
+    """What one change does to the first column's figures."""
+    before = before or answer_estimate(msgspec.structs.replace(ask, detail=False))
     tried, error = None, ""
     try:
-        tried = answer_estimate(msgspec.structs.replace(ask, **changed))
+        tried = answer_estimate(msgspec.structs.replace(changed, detail=False))
     except InputError as problem:
         error = str(problem)
-    unit = "s" if key.endswith("_time") else "share" if key in _SHARES else "byte" if key == "reserve" else ""
-    first, second = getattr(one, key), value
-    if key == "reserve":  # a share of the memory below one, bytes otherwise
-        first, second = (each * memory if each < 1.0 else each for each in (first, second))
     return SwitchReport(
         key=key,
-        means=_MEANS[key],
+        means=_MEANS.get(key, _PRICES_MEAN),
         unit=unit,
         first=first,
         second=second,
         tpot=tried.tpot if tried else None,
         ttft=tried.ttft if tried else None,
         used=tried.memory.used if tried else None,
+        tpot_before=before.tpot,
+        ttft_before=before.ttft,
+        used_before=before.memory.used,
         error=error,
     )
 
 
+_PRICES_MEAN = "prices of measured kernels or shares of the peak; the rows below are without measured kernels"
 _SHARES = ("compute_efficiency", "memory_efficiency", "link_efficiency", "metadata")
 ANSWERS: dict[type, Callable[[Any], Any]] = {CompareAsk: answer_compare}

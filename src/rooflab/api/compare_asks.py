@@ -122,6 +122,9 @@ class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
     ttft: Seconds | None
     used: Bytes | None
     """Memory of one device."""
+    tpot_before: Seconds | None
+    ttft_before: Seconds | None
+    used_before: Bytes
     error: str
 
 

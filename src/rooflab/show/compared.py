@@ -101,9 +101,10 @@ def _switches(report: Report) -> Table:
             row["key"],
             value_text(row["first"], row["unit"]),
             value_text(row["second"], row["unit"]),
-            value_text(row["tpot"], "s"),
-            value_text(row["ttft"], "s"),
-            value_text(row["used"], "byte"),
+            *(
+                _moved(row[key], row[f"{key}_before"], unit)
+                for key, unit in (("tpot", "s"), ("ttft", "s"), ("used", "byte"))
+            ),
             row["error"] or row["means"],
         )
         for row in report["switches"]
@@ -113,6 +114,14 @@ def _switches(report: Report) -> Table:
         Column("TTFT", right=True), Column("memory", right=True, rank=1), Column("", rank=2, wraps=True, tone="quiet"),
     )  # fmt: skip
     return Table(columns=columns, rows=rows, title=f"{first} with one switch as in {second}")
+
+
+def _moved(value: float | None, before: float | None, unit: str) -> str:
+    """A figure, and how far it is from what it was."""
+    text = value_text(value, unit)
+    if value is None or not before or abs(value / before - 1.0) < 5e-4:
+        return text
+    return f"{text} ({value / before - 1.0:+.1%})"
 
 
 def comparison_csv(report: Report, stages: bool = False) -> str:
