@@ -16,7 +16,7 @@ import pytest
 from test_sim_engine import Case, case, crowd, tie
 
 from rooflab import api
-from rooflab.sim import arrays, compiled, draws, fast, streams, tabled, traffic
+from rooflab.sim import arrays, cluster, compiled, draws, fast, streams, tabled, traffic
 from rooflab.sim.cluster import simulate
 from rooflab.sim.measure import measure
 from rooflab.sim.schedule import POLICIES, LeastLoaded, Limits
@@ -356,6 +356,47 @@ def test_the_report_says_which_loop_ran(monkeypatch):
         for name in ("run", "iterations", "timeline", "request", "requests_table"):
             assert ours[name] == theirs[name] is not None, name
         json.dumps(api.answer({**ask, "requests_table": True, "steps_table": True}), allow_nan=False)
+
+
+@needs_numba
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"rate": 8, "slo": "ttft=200ms,tpot=30ms", "warmup": 30},
+        {"loads": [4, 30], "replications": 2},
+        {"find": "load", "slo": "tpot=12ms"},
+        {"rate": 60, "find": "replicas", "slo": "ttft=300ms,tpot=30ms"},
+        {"rate": 6, "disaggregate": "1:2", "link": "50 GB/s", "output": "geometric:60"},
+        {"rate": 8, "policies": "all", "prompt": "lognormal:900:1"},
+        {"concurrency": 6, "think": "1 s"},
+        {"rate": 4, "turns": 3, "caching": True},
+        {"rate": 30, "kv_tokens": 8000, "swap": "10 GB"},
+        {"variation": 2.0, "rate": 9, "draft_tokens": 2},
+        {"prompt": "choice:100@3,900000@1", "rate": 3},
+    ],
+)
+def test_every_study_is_the_same_of_arrays(more, monkeypatch):
+    """Were every run a long one: columns drawn as arrays and played by the compiled loop where it can, all answers stay."""
+    ask = {"kind": "simulate", "model": "llama-3.1-8b", "on": "h100-sxm", "requests": 240, "seed": 3, **more}
+    small = api.answer(ask)
+    monkeypatch.setattr(traffic, "MANY", 1)
+    monkeypatch.setattr(cluster, "MANY", 1)
+    large = api.answer(ask)
+    json.dumps(large, allow_nan=False)
+    apart = ("loop", "notes")
+    assert {name: large[name] for name in large if name not in apart} == {
+        name: small[name] for name in small if name not in apart
+    }
+    assert [note for note in large["notes"] if "Python loop" not in note] == small["notes"]
+
+
+def test_where_nothing_can_be_written_nothing_is_kept():
+    def njit(cache=False, **how):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return lambda function: ("compiled", function, how)
+
+    assert fast._kept(njit, case)[:2] == ("compiled", case)
 
 
 # --------------------------------------------------------------------------- columns drawn at once

@@ -79,7 +79,7 @@ def loop() -> Callable[[State, int], int]:
         for module in modules:
             for name, function in list(vars(module).items()):
                 if isinstance(function, FunctionType) and function.__module__ == module.__name__:
-                    fast = numba.njit(cache=True, error_model="numpy")(function)
+                    fast = _kept(numba.njit, function)
                     for place in modules:
                         if vars(place).get(name) is function:
                             setattr(place, name, fast)
@@ -92,6 +92,14 @@ def loop() -> Callable[[State, int], int]:
     finally:
         config.CACHE_DIR, config.OPT = before
     return compiled.play
+
+
+def _kept(njit: Callable[..., Any], function: FunctionType) -> Any:
+    """A function to be compiled, kept on disk where there is a place for it."""
+    try:
+        return njit(cache=True, error_model="numpy")(function)
+    except RuntimeError:  # no folder can be written to
+        return njit(error_model="numpy")(function)
 
 
 def _blank() -> dict[str, Any]:

@@ -131,6 +131,7 @@ def simulate_split(
         raise InputError("disaggregate: both phases must share one clock")
     if "reserve" in (prefill.limits.kv, decode.limits.kv):
         raise InputError("disaggregate: needs a paged cache; set kv to 'paged'")
+    traffic = traffic.listed()
     split = _Split(traffic, prefill, decode, transfer, watch)
     complete = split.run()
     before, after = split.ledgers
