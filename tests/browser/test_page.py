@@ -337,3 +337,30 @@ def test_axe_finds_nothing_serious(reader, served, theme, place):
 def test_reduced_motion_moves_nothing(reader, served):
     page = reader(reduced_motion="reduce").open(served)
     assert page.evaluate("getComputedStyle(document.querySelector('.move')).transitionDuration") in ("0s", "")
+
+
+def test_a_newcomers_questions_are_answered_from_the_page(reader, served):
+    """Does Llama-3.1-70B in FP8 fit on two H100s at batch 64 and 8k; what would FP8 KV do; what limits decode; why this TPOT."""
+    one = reader()
+    page = one.open(served)
+    page.keyboard.press("Control+k")
+    find = page.get_by_role("combobox", name="Find or change")
+    find.fill("2x h100 sxm, tp 2, batch 64, 8k context")
+    page.wait_for_function(
+        "() => document.querySelector('dialog [aria-selected=true] .e').textContent.includes('does not fit')"
+    )
+    find.press("Enter")
+    asked = {"on": "2x h100-sxm", "tp": 2, "batch": 64, "prompt": 8192}
+    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('Does not fit')")
+    assert one.kpi("memory") == estimate(**asked)["memory"]["used"]
+    page.wait_for_selector(".lever:has-text('KV cache in FP8') em:has-text('GB')")
+    saved = estimate(**asked)["memory"]["used"] - estimate(**asked, kv="fp8")["memory"]["used"]
+    lever = page.locator(".lever", has_text="KV cache in FP8").inner_text()
+    assert f"−{saved / 1e9:.3g}" in lever
+    page.wait_for_selector(".fix .good")
+    page.locator(".fix:has(.good)").first.click()
+    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('memory-bound')")
+    page.click("[data-kpi=tpot]")
+    page.wait_for_function("() => document.querySelector('.why .t')?.textContent === 'Time per output token'")
+    page.wait_for_selector(".why .f")
+    assert page.locator(".why li button").count() >= 4  # what adds up to it, each to be opened

@@ -15,17 +15,29 @@ export interface Command {
 const FORMATS = ["bf16", "fp16", "fp8", "int8", "int4", "nvfp4", "mxfp4", "fp32"];
 const AXES: Record<string, keyof Change> = { tp: "tp", pp: "pp", cp: "cp", dp: "dp", ep: "ep" };
 
-/** Commands that a phrase could mean, best first. */
+/** Commands that a phrase could mean, best first; several things said at once ("2x h100, batch 64, 8k context") are one change. */
 export function commands(phrase: string, app: App, views: View[]): Command[] {
+  const parts = phrase.split(/,(?!\d{3}\b)|;|\b(?:and|at|on|with|in)\b/i).map((part) => part.trim()).filter(Boolean);
+  if (parts.length < 2) return single(phrase, app, views);
+  const found = parts.map((part) => single(part, app, views).find((each) => each.change));
+  if (found.some((each) => !each)) return single(phrase, app, views);
+  const change = Object.assign({}, ...found.map((each) => each!.change)) as Change;
+  const name = found.map((each) => each!.name).join(", ");
+  return [{ id: "all", name, kind: "change" as const, change, run: () => app.set(change) }, ...found.map((each) => each!)].filter((each, at, list) => list.findIndex((other) => other.id === each.id) === at);
+}
+
+function single(phrase: string, app: App, views: View[]): Command[] {
   const text = phrase.trim().toLowerCase();
   const found: Command[] = [];
   const change = (id: string, name: string, what: Change) => found.push({ id, name, kind: "change", change: what, run: () => app.set(what) });
   const act = (id: string, name: string, kind: Command["kind"], run: () => void) => found.push({ id, name, kind, run });
   const s = app.scenario;
-  const numbers = /(?:^|\s)(batch|prompt|output|answer|context|cached)\s+([\d,]+)(k?)(?:\s|$)/.exec(text);
+  const NAMED = "batch|prompt|output|answer|context|cached";
+  const numbers = new RegExp(`(?:^|\\s)(?<name>${NAMED})(?:\\s+size|\\s+of)?\\s+(?<count>[\\d,]+)(?<kilo>k?)(?:\\s|$)`).exec(text) ?? new RegExp(`(?:^|\\s)(?<count>[\\d,]+)(?<kilo>k?)\\s+(?:tokens\\s+(?:of\\s+)?)?(?<name>${NAMED})(?:\\s|$)`).exec(text);
   if (numbers) {
-    const value = Number(numbers[2]!.replaceAll(",", "")) * (numbers[3] ? 1024 : 1);
-    const field = ({ answer: "output", context: "prompt" } as Record<string, string>)[numbers[1]!] ?? numbers[1]!;
+    const { name, count, kilo } = numbers.groups as Record<string, string>;
+    const value = Number(count!.replaceAll(",", "")) * (kilo ? 1024 : 1);
+    const field = ({ answer: "output", context: "prompt" } as Record<string, string>)[name!] ?? name!;
     if (value > 0) change(`n-${field}`, `${field === "output" ? "Answer" : field.charAt(0).toUpperCase() + field.slice(1)} ${value.toLocaleString("en-US")}`, { [field]: value } as Change);
   }
   const axis = /^(tp|pp|cp|dp|ep)\s*=?\s*(\d{1,4})$/.exec(text);

@@ -6,15 +6,19 @@ import { askOf, changed, type Change, type Scenario } from "./scenario";
 export type Effect = Outcome<"estimate">;
 
 /** Follow the effects of changes on a scenario; by the changes' ids. */
-export function effects(make: () => { scenario: Scenario; changes: { id: string; change: Change }[] } | null): { readonly of: Record<string, Effect>; readonly busy: boolean } {
-  const tried = many<"estimate", { ids: string[]; asks: Question<"estimate">[] }>(() => {
+export function effects(make: () => { scenario: Scenario; changes: { id: string; change: Change }[] } | null): { readonly of: Record<string, Effect>; readonly scenario: Scenario | null; readonly busy: boolean } {
+  const tried = many<"estimate", { scenario: Scenario; ids: string[]; asks: Question<"estimate">[] }>(() => {
     const asked = make();
-    return asked && { ids: asked.changes.map((each) => each.id), asks: asked.changes.map((each) => askOf("estimate", changed(asked.scenario, each.change)) as Question<"estimate">) };
+    return asked && { scenario: asked.scenario, ids: asked.changes.map((each) => each.id), asks: asked.changes.map((each) => askOf("estimate", changed(asked.scenario, each.change)) as Question<"estimate">) };
   }, 160);
   const of = $derived(Object.fromEntries(tried.found?.ids.map((id, at) => [id, tried.found!.outcomes[at]!]) ?? []));
   return {
     get of() {
       return of;
+    },
+    /** The scenario that these are changes of. */
+    get scenario() {
+      return tried.found?.scenario ?? null;
     },
     get busy() {
       return tried.busy;
