@@ -286,9 +286,22 @@ def serve(host: str = "127.0.0.1", port: int = 0, open_browser: bool = True, sto
     app = create(anywhere=not _local(host), store=kept)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{port}/"
-    server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning", ws_max_size=LARGEST_ASK))
-    print(f"RoofLab is at {url} (stop with Ctrl-C)", flush=True)
-    if open_browser:
-        threading.Timer(0.4, webbrowser.open, [url]).start()
+    config = uvicorn.Config(app, host=host, port=port, log_level="warning", ws_max_size=LARGEST_ASK)
     with contextlib.suppress(KeyboardInterrupt):
-        server.run()
+        _Server(config, url, open_browser).run()
+
+
+class _Server(uvicorn.Server):
+    """Says where it is once it listens there, not before."""
+
+    def __init__(self, config: uvicorn.Config, url: str, open_browser: bool):
+        super().__init__(config)
+        self._url, self._open = url, open_browser
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.should_exit:
+            return
+        print(f"RoofLab is at {self._url} (stop with Ctrl-C)", flush=True)
+        if self._open:
+            threading.Thread(target=webbrowser.open, args=[self._url], daemon=True).start()
