@@ -146,7 +146,7 @@ COUNTS = {  # numbers without a unit: how many there are of something
     "catalog": "rows.(params|active_params|layers|devices|levels.size)",
     "sweep": r"totals\..*|reasons\..*|table\.columns\..*|pareto|best\..*",  # a table carries its own units
     "suggest": r"tried|fitting|reasons\..*|layouts\.(layout\..*|devices|batch)",
-    "plan": "axes.value|devices_per_replica|replicas|total|batch_at_limit|users_per_replica|"
+    "plan": "axes.value|devices_per_replica|replicas|total|batch_at_limit|batch_in_memory|users_per_replica|"
     r"fleets\.(layout\..*|devices_per_replica|replicas|total|batch_at_limit|users_per_replica)|templates\..*|targets\..*",
     "sharded": r"totals\..*|reasons\..*|(table|sensitivities\.\w+)\.columns\..*|pareto|fastest|smallest|top_by_memory",
     "codesign": r"totals\..*|machines\.columns\..*|pareto|baseline|doublings\.(layout\..*|baseline_value|doubled_value)",
