@@ -643,6 +643,16 @@ def test_the_halves_of_the_layers_add_up():
                 assert reduced not in ("attention", "ffn") or op["scope"] == reduced
 
 
+def test_a_context_parallel_prefill_says_both_lengths():
+    """D-906: the caption's tokens are the prompt's; the rows a device computes are its share of them."""
+    ask = {"kind": "estimate", "model": "llama-3.1-8b", "on": "dgx-h100", "prompt": 8192, "output": 16, "detail": True}
+    for cp in (1, 4):
+        step = api.answer({**ask, "cp": cp})["prefill_step"]
+        assert step["tokens"] == 8192
+        qkv = next(op for op in step["ops"] if op["name"] == "qkv")
+        assert qkv["shape"]["m"] == 8192 / cp
+
+
 def test_achievable_roofs_are_those_of_the_prices():
     """A-014: shares of the profile for the roofline, what large products were measured to reach for fitted prices."""
     ask = {"kind": "step", "model": "llama-3.1-8b", "on": "h100-sxm", "phase": "prefill", "context": 8192}

@@ -1,5 +1,5 @@
 """Laws that hold from reason alone, over every published model of the catalog, every system and every profile:
-A-022, A-023, A-024, A-038, A-053, A-075, B-064, D-057, D-084, E-22, E-27, E-28, F-02, F-06.
+A-022, A-023, A-024, A-038, A-053, A-075, A-091, B-064, D-057, D-084, E-22, E-27, E-28, F-02, F-06.
 
 No number here was computed by the code under test: each law compares two of its answers, or one with zero.
 """

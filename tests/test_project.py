@@ -114,6 +114,12 @@ def test_core_loads_with_the_standard_library_and_msgspec_alone():
     assert offences(CORE, third_party_imports) == []
 
 
+def test_nothing_is_imported_anew():
+    """D-909: the engine is pure, so a page or a notebook never has to load a module again to see a change."""
+    found = [path.name for path, tree in MODULES.items() if "reload(" in ast.unparse(tree)]
+    assert found == []
+
+
 def test_powers_of_ten_and_two_live_in_units():
     """Scales of units are written in units.py only; a plain number of things is marked `# count`."""
     rest = {path: tree for path, tree in MODULES.items() if path.name != "units.py"}

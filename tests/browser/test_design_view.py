@@ -56,7 +56,7 @@ def chart(page, at=0):
 
 
 def test_the_frontier_is_the_engines(reader, address):
-    """A-040..A-043, A-046: every point that fits is there; the frontier drawn and listed is that of the engine."""
+    """A-040..A-043, A-046, A-092: every point that fits is there; the frontier drawn and listed is that of the engine."""
     page = reader().open(address + HERE)
     found(page)
     report = answer(SWEEP)

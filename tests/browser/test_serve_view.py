@@ -97,7 +97,7 @@ def test_the_board_plays_and_honours_reduced_motion(reader, served):
 
 
 def test_figures_are_the_engine_s_under_every_policy(reader, address):
-    """A-051, B-071, B-074: the same seeded requests under three policies; each figure is that of a run of one's own."""
+    """A-051, A-092, B-071, B-074: the same seeded requests under three policies; each figure is that of a run of one's own."""
     page = reader().open(address + at(load=10))
     whole(page)
     for policy in ("chunked", "prefill_first", "static"):
