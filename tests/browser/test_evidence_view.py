@@ -153,7 +153,7 @@ def scatter(page):
 
 
 def test_predicted_is_drawn_against_measured(reader, address):
-    """A-065, A-066, A-092: a mark a shipped row, by family and machine, how many are within 20 %, and what no measurement means."""
+    """A-065, A-066, A-092: a mark a shipped row, by family and machine, how many are within 20 %, what none means."""
     page = reader().open(address + "#/evidence")
     panel = scatter(page)
     rows = [row for row in POINTS if row["family"] == "tpot"]
