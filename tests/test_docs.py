@@ -1,5 +1,6 @@
 """The documents: what they show is what is printed, generated ones are current, links lead somewhere, words are explained."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -39,6 +40,31 @@ def test_generated_documents_are_current(tool):
 COMMANDS = [
     line for _, text in blocks("sh") for line in text.splitlines() if line.startswith("rooflab ") and "|" not in line
 ]
+
+
+CLAIMS = {
+    r"medians of (\d+)–(\d+) % for products, 3": r"(batched_)?gemm ",
+    r"(\d+)–(\d+) % for attention \(": r"(decode|prefill)_attention(_wide)? .*(?<!bf16\+fp8)$|latent_",
+    r"\((\d+)–(\d+) % where bf16 queries": r"prefill_attention .*bf16\+fp8$",
+    r"(\d+)–(\d+) % for experts": r"experts ",
+    r"(\d+)–(\d+) % for collectives; a naive": r"(all_|reduce_scatter|custom_all_reduce )",
+    r"TPOT (\d+) % off in the median for the dense": r"Qwen/Qwen3-32B .* trtllm tpot$",
+    r"dense model, (\d+) % for mixtures": r"(Qwen/Qwen3-235B.*trtllm|openai.*vllm) tpot$",
+}
+"""Figures of the README, and the partitions of the accuracy page that each is about."""
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_the_readme_claims_what_was_measured(claim):
+    """A-065: every median of those partitions lies within what the README says, rounded to a percent."""
+    found = re.search(claim, (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert found
+    low, high = int(found[1]), int(found[found.lastindex])
+    medians = json.loads((ROOT / "data/accuracy.json").read_text(encoding="utf-8"))
+    those = {name: value for name, value in medians.items() if re.match(CLAIMS[claim], name)}
+    assert those
+    slack = 1.0 if low == high else 0.5  # one figure stands for all of several partitions
+    assert {name: value for name, value in those.items() if not low - slack <= 100 * value <= high + slack} == {}
 
 
 @pytest.mark.parametrize("line", COMMANDS)
