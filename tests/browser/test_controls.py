@@ -297,3 +297,18 @@ def test_a_knob_is_set_by_its_value_or_by_its_multiple(reader, served):
     value.fill("100")
     page.wait_for_selector(".knob .why")
     assert "from 0.25 to 8" in page.inner_text(".knob .why")
+
+
+def test_a_field_is_varied_alone(reader, served):
+    """From the field to Design with its chart ringed and in sight; the address says which."""
+    page = reader().open(served)
+    edit(page, "workload").get_by_role("button", name="Vary this: Batch").click()
+    page.wait_for_selector("[data-knob=Batch].varied", timeout=60_000)
+    assert "knob=Batch" in page.url
+    assert page.url.split("#")[1].startswith("/design")
+    page.wait_for_function(
+        """() => {
+            const box = document.querySelector('.varied').getBoundingClientRect();
+            return box.top >= 0 && box.bottom <= innerHeight;
+        }"""
+    )

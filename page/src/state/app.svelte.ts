@@ -261,6 +261,15 @@ export class App {
     if (matchMedia("(max-width: 1279px)").matches) this.open = this.selection ? "why" : "";
   }
 
+  /** Design, with this field alone on the axis. */
+  vary(knob: string): void {
+    this.open = "";
+    this.selection = "";
+    this.view = "design";
+    const { way: _way, ...rest } = this.more;
+    this.more = { ...rest, knob };
+  }
+
   option(key: string, value: string): void {
     const { [key]: _, ...rest } = this.more;
     this.more = value ? { ...rest, [key]: value } : rest;
