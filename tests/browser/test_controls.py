@@ -158,7 +158,7 @@ def test_the_smallest_layout_is_one_click_for_each_half(reader, address):
         editor = edit(page, "layout")
         if scope == "attention":
             page.wait_for_function(
-                "() => document.querySelector('.editor').textContent.includes('Smallest that holds it')"
+                "() => document.querySelector('.editor').textContent.includes('Smallest that holds it, before any reserve')"
             )
             caption = editor.locator(".cap").first.inner_text()
             assert re.search(r"CP 1, TP 8, PP 1 on 8 PE, 1 cube, 1 SIP", caption), caption
