@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rooflab import catalog
-from rooflab.measure import endtoend, spelling, validate
+from rooflab.measure import endtoend, spelling, tables, validate
 from rooflab.show.accuracy import validate_page
 from rooflab.units import InputError
 
@@ -199,3 +199,61 @@ def test_a_run_that_measured_first_tokens_alone(tmp_path):
     assert run["ttft"]["mean_error"] > -1.0
     table = validate_page(report).blocks[1]
     assert list(table.rows[0])[2:] == ["–", f"{run['ttft']['mean_error'] * 100:+.1f} %".replace("-", "−"), "–", "–"]
+
+
+def test_hostile_cells_are_refused_by_line_and_every_row_is_counted(tmp_path):
+    """A-061, A-063: cells no kernel has, lines cut short and blank lines: each row is predicted or refused where it stands."""
+    sizes = "num_tokens,hidden_size,inter_size,topk,num_experts,moe_tp_size,moe_ep_size"
+    header = f"system,backend,moe_dtype,{sizes},distribution,latency_ms"
+    good = ["h100_sxm", "vllm", "bf16", "64", "4096", "14336", "2", "8", "1", "1", "balanced", "1.0"]
+    changes = [
+        {},
+        {3: "1e300"},
+        {7: "1e9"},
+        {6: "1.5"},
+        {11: "1e-300"},
+        {10: "power_law_1.0"},
+        {10: "zigzag"},
+        {9: "0"},
+    ]
+    lines = [",".join(change.get(at, cell) for at, cell in enumerate(good)) for change in changes]
+    file = tmp_path / "experts.csv"
+    file.write_text("\n".join([header, "", *lines, "h100_sxm,vllm"]))
+    found = validate.run(file)
+    assert [row["predicted"] for row in found["operators"]] == [1]
+    assert found["overall"]["skipped"] == 8
+    refused = dict(tables.check(tables.load(file), strict=False).refused)
+    assert sorted(refused) == [4, 5, 6, 7, 8, 9, 10, 11]  # 1 is the header, 2 blank, 3 the row that can be trusted
+    assert refused[5].startswith("num_experts")
+    assert "16384 at most" in refused[5]
+
+
+def test_text_that_is_no_table_never_stops_the_rest(tmp_path):
+    """A-061: a cell too long, a line cut short, records that are none, requests without their run: counted, not raised."""
+    header = "system,backend,model_path,isl,osl,concurrency,tp_size,ttft_ms,tpot_ms"
+    good = "h100_sxm,vllm,Qwen/Qwen3-32B,1024,128,8,2,400,15"
+    (tmp_path / "short.csv").write_text(
+        "\n".join([header, good, "h100_sxm", good + ",7", "", good.replace(",2,", ",0.5,")])
+    )
+    (tmp_path / "long.csv").write_text("\n".join([header, good.replace("vllm", "v" * 200_000)]))
+    (tmp_path / "none.jsonl").write_text('{"gemm_dtype": "fp8", "latency_ms": 1}\n[1]\n')
+    (tmp_path / "orphans.csv").write_text("run,input_toks,output_toks,arrival_s\na,5,5,0.000\n")
+    found = validate.run(tmp_path)
+    assert [row["n"] for row in found["endtoend"]] == [1]
+    reasons = {each["reason"]: each["n"] for each in found["skipped"]}
+    assert reasons.pop("requests of a run that no table of runs has") == 1
+    assert any(reason.startswith("short.csv line 3") and n == 2 for reason, n in reasons.items())
+    assert any(reason.startswith("short.csv line 6: tp_size: '0.5'") for reason in reasons)
+    assert any("long.csv: line 2" in reason for reason in reasons)
+    assert sum(reasons.values()) == 6
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a,b\n1,2\n", "system,backend,model_path,isl,osl,concurrency,tp_size,ttft_ms,tpot_ms\n"]
+)
+def test_a_file_without_measured_rows_is_said_to_be_one(tmp_path, text):
+    """A-061."""
+    file = tmp_path / "nothing.csv"
+    file.write_text(text)
+    with pytest.raises(InputError, match="holds no measured rows"):
+        validate.run(file)

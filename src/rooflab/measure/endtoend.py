@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,10 @@ from rooflab.work import FORMATS, Layout, Precision
 
 RANDOM_LENGTHS = 0.9
 """Mean share of the nominal lengths in runs that draw them at random (data/README.md)."""
+SMALLEST, LARGEST = 1e-6, 1e12  # count
+"""What figures of a run lie between: times in milliseconds, lengths, counts."""
+DEVICES = 16384  # count
+"""Devices no run has more of."""
 _CLOSED = ("system", "backend", "model_path", "isl", "osl", "concurrency", "tp_size", "ttft_ms", "tpot_ms")
 _BATCHES = ("model", "hardware", "tensor_parallel", "isl", "osl", "batch_size", "prefill_ms", "tbt_ms")
 _ONE_LOOP = ("", "agg", "aggregated", "nan")
@@ -92,7 +96,35 @@ def number(row: dict[str, str], name: str, least: float | None = None) -> float:
         raise InputError(f"{name}: {shown(text)} is not a number") from None
     if not math.isfinite(value) or value <= 0.0:
         raise InputError(f"{name}: {shown(text)} must be above zero")
+    if not SMALLEST <= value <= LARGEST:
+        raise InputError(f"{name}: {shown(text)} must be between {SMALLEST:g} and {LARGEST:g}")
     return value
+
+
+def whole(row: dict[str, str], name: str, least: float | None = None, most: int = DEVICES) -> int:
+    """A count of a row.
+
+    Raises InputError naming the column where it is no whole number, or above `most`.
+    """
+    value = number(row, name, least)
+    if value != int(value) or value > most:
+        raise InputError(f"{name}: {shown(row.get(name))} must be a whole number, {most} at most")
+    return int(value)
+
+
+def rows_of(path: str | Path, stream: Iterable[str]) -> Iterator[tuple[int, dict[str, str], bool]]:
+    """(line, cells by column, whether the line has as many cells as the header) of a text table.
+
+    Raises InputError where the text cannot be taken apart.
+    """
+    reader = csv.DictReader(stream, restkey="", restval=None)
+    try:
+        for row in reader:
+            rest = row.pop("", None)
+            fits = None not in row.values() and not (isinstance(rest, list) and any(rest))
+            yield reader.line_num, {name: value or "" for name, value in row.items()}, fits
+    except csv.Error as problem:
+        raise InputError(f"{Path(path).name}: line {reader.line_num + 1} cannot be read: {problem}") from None
 
 
 def read(path: str | Path) -> tuple[list[Run], list[tuple[int, str]]]:
@@ -101,8 +133,10 @@ def read(path: str | Path) -> tuple[list[Run], list[tuple[int, str]]]:
     Raises InputError when the table is of neither kind.
     """
     with Path(path).open(newline="", encoding="utf-8-sig", errors="replace") as stream:
-        reader = csv.DictReader(stream)
-        columns = reader.fieldnames or []
+        try:
+            columns = next(csv.reader(stream), [])
+        except csv.Error as problem:
+            raise InputError(f"{Path(path).name}: line 1 cannot be read: {problem}") from None
         kinds = {"closed": (_CLOSED, _closed), "batch": (_BATCHES, _batch)}
         found = next((k for k, (needed, _) in kinds.items() if set(needed) <= set(columns)), None)
         if found is None:
@@ -110,8 +144,11 @@ def read(path: str | Path) -> tuple[list[Run], list[tuple[int, str]]]:
                 f"{Path(path).name}: is neither closed-loop runs ({', '.join(_CLOSED)}) nor batches ({', '.join(_BATCHES)})"
             )
         runs, refused = [], []
-        for line, row in enumerate(reader, start=2):
+        stream.seek(0)
+        for line, row, fits in rows_of(path, stream):
             try:
+                if not fits:
+                    raise InputError("has more or fewer cells than the header")
                 runs.append(kinds[found][1](line, row))
             except InputError as problem:
                 refused.append((line, str(problem)))
@@ -150,10 +187,10 @@ def _closed(line: int, row: dict[str, str]) -> Run:
         system=row["system"],
         backend=row["backend"],
         version=row.get("backend_version") or version,
-        tp=int(number(row, "tp_size")),
-        pp=int(number(row, "pp_size", 1.0)),
-        attention_dp=int(number(row, "attention_dp_size", 1.0)),
-        ep=int(number(row, "moe_ep_size", 1.0)),
+        tp=whole(row, "tp_size"),
+        pp=whole(row, "pp_size", 1.0),
+        attention_dp=whole(row, "attention_dp_size", 1.0),
+        ep=whole(row, "moe_ep_size", 1.0),
         formats=_formats(row),
         prompt=prompt,
         output=max(output, 2.0),
@@ -174,7 +211,7 @@ def _batch(line: int, row: dict[str, str]) -> Run:
         system={"a100-80gb": "a100-sxm-80gb", "h100-80gb": "h100-sxm"}.get(row["hardware"], row["hardware"]),
         backend=row.get("backend") or "vllm",
         version=row.get("version") or "",
-        tp=int(number(row, "tensor_parallel")),
+        tp=whole(row, "tensor_parallel"),
         pp=1,
         attention_dp=1,
         ep=1,

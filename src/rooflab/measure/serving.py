@@ -6,7 +6,6 @@ Two tables: runs (`run`, `gpu`, `model`, and the engine's limits where they are 
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from rooflab.estimate import Scene, Workload
 from rooflab.fits import feasible, layout_rules
 from rooflab.fitted import Fitted
 from rooflab.measure import endtoend, spelling
-from rooflab.measure.endtoend import number
+from rooflab.measure.endtoend import number, rows_of, whole
 from rooflab.profiles import profile
 from rooflab.sim.clock import ticks
 from rooflab.sim.cluster import simulate
@@ -35,6 +34,8 @@ TIMES = {"ttft": ("ttft_from_arrival_ms", "ttft_ms"), "tpot": ("tpot_ms",), "e2e
 """Columns of measured times, the best first."""
 SLOTS, BUDGET, BLOCK = 256, 2048, 16
 """What vLLM does unless told otherwise: sequences at once, tokens an iteration, tokens a block."""
+LIMIT = 10_000_000  # count
+"""Tokens or sequences an engine's limit or a request has at most."""
 _PER_SECOND = 1e3  # count
 
 __all__ = ["REQUESTS", "RUNS", "is_requests", "is_runs", "predict", "read"]
@@ -53,7 +54,7 @@ def is_requests(columns: Sequence[str]) -> bool:
 def read(path: str | Path) -> list[dict[str, str]]:
     """Rows of a table as they are written."""
     with Path(path).open(newline="", encoding="utf-8-sig", errors="replace") as stream:
-        return list(csv.DictReader(stream))
+        return [row for _line, row, _fits in rows_of(path, stream)]
 
 
 class Shared:
@@ -92,7 +93,7 @@ def _yes(row: dict[str, str], name: str) -> bool:
 def _scene(row: dict[str, str], configs: str | Path | None, made: loaded.Engine) -> Scene:
     """The scene of a run, priced on measured kernels; replicas that share their experts are one scene."""
     model = spelling.model(row["model"], configs)
-    tp, dp = int(number(row, "tp", 1.0)), int(number(row, "dp", 1.0))
+    tp, dp = whole(row, "tp", 1.0), whole(row, "dp", 1.0)
     together = dp if _yes(row, "ep") else 1
     layout, used = Layout(tp=tp, ep=tp * together if _yes(row, "ep") else 1, attention_dp=together), profile("operator")
     system = spelling.machine(row["gpu"], tp * together)
@@ -108,8 +109,8 @@ def _scene(row: dict[str, str], configs: str | Path | None, made: loaded.Engine)
 
 def _limits(row: dict[str, str], scene: Scene, members: Sequence[dict[str, Any]], ahead: bool) -> Limits:
     """The engine's limits: from its log where it has them, else its defaults and the memory left beside the weights."""
-    slots, budget = int(number(row, "max_num_seqs", SLOTS)), int(number(row, "max_num_batched_tokens", BUDGET))
-    block, cache = int(number(row, "block_size", BLOCK)), number(row, "kv_tokens", 0.0)
+    slots, budget = whole(row, "max_num_seqs", SLOTS, LIMIT), whole(row, "max_num_batched_tokens", BUDGET, LIMIT)
+    block, cache = whole(row, "block_size", BLOCK, LIMIT), number(row, "kv_tokens", 0.0)
     if not cache:
         mean = [sum(m[name] for m in members) / len(members) for name in ("prompt", "output")]  # int
         work = Workload(batch=1, prompt=mean[0], output=mean[1])
@@ -121,6 +122,12 @@ def _limits(row: dict[str, str], scene: Scene, members: Sequence[dict[str, Any]]
     return msgspec.structs.replace(limits, asynchronous=ahead)
 
 
+def _instant(row: dict[str, str], name: str) -> float:
+    """Seconds since the start, zero included."""
+    text = (row.get(name) or "").strip()
+    return 0.0 if text and not text.strip("0.") else number(row, name)
+
+
 def _members(requests: Sequence[dict[str, str]]) -> tuple[list[dict[str, Any]], dict[str, int]]:
     """Requests by arrival with whole lengths and measured seconds, and how many could not be read, by reason."""
     found: list[dict[str, Any]] = []
@@ -128,9 +135,9 @@ def _members(requests: Sequence[dict[str, str]]) -> tuple[list[dict[str, Any]], 
     for row in requests:
         try:
             one: dict[str, Any] = {
-                "arrival": number(row, "arrival_s", 0.0) if row["arrival_s"] not in ("0", "0.0") else 0.0,
-                "prompt": max(int(number(row, "input_toks")), 1),
-                "output": max(int(number(row, "output_toks")), 1),
+                "arrival": _instant(row, "arrival_s"),
+                "prompt": whole(row, "input_toks", most=LIMIT),
+                "output": whole(row, "output_toks", most=LIMIT),
             }
             for name, columns in TIMES.items():
                 column = next((c for c in columns if c in row), columns[0])
@@ -147,7 +154,7 @@ def _one(row: dict[str, str], members: list[dict[str, Any]], configs: str | Path
     version = row.get("vllm") or ""
     made = loaded.engine(endtoend.constants_of("vllm", version))
     ahead = made.name == "vllm"
-    scene, replicas = _scene(row, configs, made), int(number(row, "dp", 1.0))
+    scene, replicas = _scene(row, configs, made), whole(row, "dp", 1.0)
     surface: StepSurface = SceneSurface(scene)
     if scene.layout.attention_dp > 1:
         surface = Shared(surface, replicas)

@@ -122,6 +122,14 @@ _SIGNS = {
 """The column that gives a kind away."""
 SLOWEST = 600.0
 """Seconds above which one kernel's time is taken for a wrong unit."""
+QUICKEST = 1.0e-8
+"""Seconds below which it is, too: no kernel is launched in less."""
+LARGEST = 1.0e12  # count
+"""What no size or count of a kernel reaches."""
+MOST = {"num_experts": 16384, "topk": 16384, "moe_ep_size": 16384, "moe_tp_size": 16384, "num_gpus": 16384}  # count
+"""What some counts do not exceed, where each takes memory to work out."""
+_EVEN = ("balanced", "uniform", "random")
+"""Spreads over experts that are taken for an even one."""
 DTYPES = {
     "bfloat16": "bf16",
     "float16": "bf16",
@@ -199,28 +207,44 @@ def load(path: str | Path) -> Frame:
     if not path.exists():
         raise InputError(f"data: {shown(str(path))} does not exist")
     try:
-        if path.suffix == ".parquet":
+        suffix = path.suffix.lower()
+        if suffix == ".parquet":
             return pandas.read_parquet(path)
-        if path.suffix in (".csv", ".txt", ".tsv"):
-            return pandas.read_csv(path, sep="\t" if path.suffix == ".tsv" else ",")
-        if path.suffix in (".json", ".jsonl"):
+        if suffix in (".csv", ".txt", ".tsv"):
+            return _text(path, "\t" if suffix == ".tsv" else ",")
+        if suffix in (".json", ".jsonl"):
             return _records(path)
+    except InputError:
+        raise
     except (OSError, ValueError, ImportError) as error:
         raise InputError(f"data: {path.name} cannot be read: {str(error).splitlines()[0]}") from None
     raise InputError(f"data: {path.name}: write .parquet, .csv or .json")
+
+
+def _text(path: Path, separator: str) -> Frame:
+    """A text table whose index counts the lines below the header, blank ones too."""
+    import pandas
+
+    frame = pandas.read_csv(
+        path, sep=separator, encoding="utf-8-sig", encoding_errors="replace", skip_blank_lines=False, index_col=False
+    )
+    return frame.dropna(how="all")
 
 
 def _records(path: Path) -> Frame:
     import pandas
 
     text = path.read_bytes()
-    if path.suffix == ".jsonl":
+    if path.suffix.lower() == ".jsonl":
         rows = [msgspec.json.decode(line) for line in text.splitlines() if line.strip()]
     else:
         rows = msgspec.json.decode(text)
         rows = rows.get("rows", rows) if isinstance(rows, dict) else rows
     if not isinstance(rows, list):
         raise InputError(f"data: {path.name} holds no list of rows")
+    odd = next((row for row in rows if not isinstance(row, dict)), None)
+    if odd is not None:
+        raise InputError(f"data: {path.name}: row {shown(odd)} is no record of columns and values")
     return pandas.DataFrame(rows)
 
 
@@ -232,7 +256,7 @@ def files(path: str | Path) -> list[Path]:
     if not path.is_dir():
         raise InputError(f"data: {shown(str(path))} does not exist")
     folder = path / "operators" if (path / "operators").is_dir() else path
-    found = [p for p in sorted(folder.iterdir()) if p.suffix in (".parquet", ".csv", ".json", ".jsonl")]
+    found = [p for p in sorted(folder.iterdir()) if p.suffix.lower() in (".parquet", ".csv", ".json", ".jsonl")]
     if not found:
         raise InputError(f"data: {shown(str(folder))} holds no .parquet, .csv or .json table")
     return found
@@ -259,13 +283,25 @@ def check(frame: Frame, name: str = "table", strict: bool = True) -> Table:
     needed = [*kind.dtype, *kind.numbers, *kind.words, time, *(() if linear else ("system", "backend"))]
     unknown = _columns(frame, kind, needed, name, strict)
     refused: dict[int, str] = {}
-    clean = frame.reset_index(drop=True).copy()
+    numbered = frame.index.is_unique and frame.index.dtype.kind == "i"
+    clean = frame.copy() if numbered else frame.reset_index(drop=True)
     clean["line"] = clean.index + 2
     for column in (time, *kind.numbers):
-        clean[column] = _numbers(clean, column, column in kind.zero, refused)
+        clean[column] = _numbers(clean, column, column in kind.zero, refused, whole=column != time)
+    if "window_size" in clean and "window_size" in kind.ignored:
+        clean["window_size"] = clean["window_size"].fillna(0)
+        clean["window_size"] = _numbers(clean, "window_size", True, refused)
     clean["seconds"] = clean[time] / 1000.0  # count
     for line in clean.loc[clean["seconds"] > SLOWEST, "line"]:
         refused.setdefault(int(line), f"{time} is above {SLOWEST:.0f} s: is the unit milliseconds?")
+    for line in clean.loc[clean["seconds"] < QUICKEST, "line"]:
+        refused.setdefault(int(line), f"{time} is below {QUICKEST:.0e} s: is the unit milliseconds?")
+    if "distribution" in kind.words:
+        for line, word in zip(clean["line"], clean["distribution"], strict=True):
+            if isinstance(word, str) and not _spread(word):
+                refused.setdefault(
+                    int(line), f"distribution {shown(word)} is not balanced or power_law_ and an exponent but 1"
+                )
     for column in (*kind.dtype, *kind.words, *(() if linear else ("system", "backend"))):
         for line in clean.loc[clean[column].isna(), "line"]:
             refused.setdefault(int(line), f"{column} is missing")
@@ -292,14 +328,37 @@ def _columns(frame: Frame, kind: Kind, needed: list[str], name: str, strict: boo
     return unknown
 
 
-def _numbers(frame: Frame, column: str, zero: bool, refused: dict[int, str]) -> Any:
-    """A column as floats; what is no positive finite number is refused."""
+def _spread(word: str) -> bool:
+    """Whether a spread over experts is one that can be worked out: an even one, or a power law."""
+    if word in _EVEN:
+        return True
+    try:
+        exponent = float(word.removeprefix("power_law_")) if word.startswith("power_law_") else 0.0
+    except ValueError:
+        return False
+    return 0.0 < exponent <= 10.0 and exponent != 1.0
+
+
+def _numbers(frame: Frame, column: str, zero: bool, refused: dict[int, str], whole: bool = True) -> Any:
+    """A column as floats; what is no positive (or, with `whole`, no whole) number of a size that kernels have is refused."""
     import numpy
     import pandas
 
     values = pandas.Series(pandas.to_numeric(frame[column], errors="coerce"), dtype=float)
-    bad = ~numpy.isfinite(values) | (values < 0 if zero else values <= 0)
+    most = MOST.get(column, LARGEST)
+    bad = ~numpy.isfinite(values) | (values < 0 if zero else values <= 0) | (values > most)
+    if whole:
+        bad |= values != numpy.floor(values)
     for line, raw in zip(frame.loc[bad, "line"], frame.loc[bad, column], strict=True):
         least = "zero or more" if zero else "above zero"
-        refused.setdefault(int(line), f"{column} is {shown(raw)}: it must be a number {least}")
+        number = f"{'whole ' if whole else ''}number {least}{_upto(raw, most)}"
+        refused.setdefault(int(line), f"{column} is {shown(raw)}: it must be a {number}")
     return values
+
+
+def _upto(raw: Any, most: float) -> str:
+    """The upper limit, said where it is passed."""
+    try:
+        return f", {most:.0f} at most" if float(raw) > most else ""
+    except (TypeError, ValueError):
+        return ""

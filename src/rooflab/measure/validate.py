@@ -33,8 +33,8 @@ def tables_in(path: str | Path) -> tuple[list[Path], list[Path]]:
     if not where.exists():
         raise InputError(f"data: there is no file or folder '{where}'; give the folder that holds the measured tables")
     files = sorted(p for p in where.rglob("*") if p.is_file()) if where.is_dir() else [where]
-    kernels = [p for p in files if p.suffix in (".parquet", ".jsonl")]
-    texts = [p for p in files if p.suffix == ".csv"]
+    kernels = [p for p in files if p.suffix.lower() in (".parquet", ".jsonl")]
+    texts = [p for p in files if p.suffix.lower() == ".csv"]
     if not kernels and not texts:
         raise InputError(f"data: '{where}' holds no .parquet, .csv or .jsonl table")
     return kernels, texts
@@ -64,14 +64,24 @@ def measured(columns: list[str]) -> bool:
     return any(column.strip().lower().endswith(MEASURED) for column in columns)
 
 
+def rows_in(file: Path) -> int:
+    """About how many rows a table has that cannot be read: lines of a text, else one."""
+    suffix = file.suffix.lower()
+    if suffix == ".parquet":
+        return 1
+    with file.open(encoding="utf-8", errors="replace") as stream:
+        lines = sum(1 for line in stream if line.strip())  # int
+    return max(lines - (suffix == ".csv"), 1)
+
+
 def _kernels(file: Path, report: dict[str, Any], prices: str) -> None:
-    """Kernels of one table; one that cannot be read is counted as one row."""
+    """Kernels of one table; the rows of one that cannot be read are counted."""
     from rooflab.measure import compare
 
     try:
         found = compare.operators_errors(file, prices=prices)
     except InputError as problem:
-        found = {"operators": [], "skipped": [{"reason": str(problem), "n": 1}]}
+        found = {"operators": [], "skipped": [{"reason": str(problem), "n": rows_in(file)}]}
     report["operators"] += found["operators"]
     report["skipped"] += found["skipped"]
 
@@ -84,13 +94,19 @@ def run(path: str | Path | None = None, configs: str | Path | None = None, price
     where = DATA if path is None else Path(path)
     if path is None and not where.exists():
         raise InputError("data: an installed package ships no measured rows; give --data, a folder of tables")
+    if configs is not None and not Path(configs).is_dir():
+        raise InputError(f"configs: there is no folder '{configs}'; give the folder that holds the models' configs")
     kernels, texts = tables_in(where)
     report: dict[str, Any] = {"operators": [], "endtoend": [], "serving": [], "overall": {}, "skipped": []}
     for file in kernels:
-        if file.suffix != ".jsonl" or measured(names_in(file)):
+        if file.suffix.lower() != ".jsonl" or measured(names_in(file)):
             _kernels(file, report, prices)
     _text_tables(texts, configs, report, prices)
     report["skipped"] = _by_reason(report["skipped"])
+    if not any(report[part] for part in ("operators", "endtoend", "serving", "skipped")):
+        raise InputError(
+            f"data: '{where}' holds no measured rows that RoofLab knows; docs/measure.md says what tables look like"
+        )
     report["overall"] = _overall(report)
     return report
 
@@ -117,7 +133,7 @@ def _text_tables(texts: list[Path], configs: str | Path | None, report: dict[str
             _kernels(file, report, prices)
         else:
             _engine_runs(file, configs, report)
-    if runs:
+    if runs or requests:
         found_runs, skipped = serving.predict(runs, requests, configs)
         report["serving"] += found_runs
         report["skipped"] += [{"reason": reason, "n": count} for reason, count in skipped]
@@ -129,9 +145,7 @@ def _engine_runs(file: Path, configs: str | Path | None, report: dict[str, Any])
         found, refused = endtoend.read(file)
     except InputError as problem:
         if measured(columns_of(file)):
-            with file.open(encoding="utf-8", errors="replace") as stream:
-                rows = max(sum(1 for line in stream if line.strip()) - 1, 1)  # int
-            report["skipped"].append({"reason": str(problem), "n": rows})
+            report["skipped"].append({"reason": str(problem), "n": rows_in(file)})
         return
     predicted, skipped = endtoend.predict(found, configs)
     report["endtoend"] += endtoend.table(predicted)
