@@ -97,12 +97,12 @@ _IMPLIED = ("num_key_value_heads", "head_dim")
 
 
 def dimensions(source: str | dict[str, Any]) -> dict[str, int]:
-    """The whole-number figures of DIMENSIONS that a catalog model's or a given config states; {} for a config elsewhere."""
+    """The figures of DIMENSIONS above 0 that a catalog model's or a given config states; {} for a config elsewhere."""
     config = source if isinstance(source, dict) else _catalog_config(source)
     if "like" in config:
         config = {**_catalog_config(str(config["like"])), **config}
     found = {**config, **_text_section(config)}
-    return {name: found[name] for name in DIMENSIONS if type(found.get(name)) is int}
+    return {name: found[name] for name in DIMENSIONS if type(found.get(name)) is int and found[name] > 0}
 
 
 def like(changes: dict[str, Any]) -> Model:
