@@ -207,6 +207,17 @@ def test_each_phase_says_what_binds_it_and_its_work_per_byte(reader, address):
     assert panel.locator(".pt").count() == 6
     assert "not a measured rate" in panel.inner_text()
     assert "added up" in panel.inner_text()
+    assert "a bound from FP8 compute" in panel.inner_text()
+
+
+def test_the_ceiling_of_a_phase_is_of_the_format_it_computes_in(reader, served):
+    """B-023: a model that computes in BF16 has the ridge of BF16, though the device has faster formats."""
+    page = reader().open(served + "#/step?m=llama-3.1-8b&s=h100-sxm*1")
+    want = estimate(model="llama-3.1-8b", on="h100-sxm", tp=1, batch=1, prompt=1024, weights=None, detail=True)
+    ridge = want["decode_step"]["roofs"]["ridge"]
+    assert ridge["bf16"] < ridge["fp8"]
+    words = page.inner_text("[data-phase=decode]")
+    assert float(re.search(r"ridge at\s+([\d.]+)", words)[1]) == pytest.approx(ridge["bf16"], rel=5e-3)
 
 
 def test_a_batch_is_taken_from_the_throughput_chart(reader, served):

@@ -113,7 +113,7 @@ def test_the_tables_are_the_rules_report(reader, served):
     assert "8192 × 2048" in page.inner_text(".tbl tr:has-text('W_Q')")
     page.get_by_role("button", name="Products").click()
     assert "[128, 8192] · [8192, 2560]" in page.inner_text(".tbl tr:has-text('QKV')")
-    page.get_by_role("button", name="Per device").click()
+    page.get_by_role("button", name="Per device", exact=True).click()
     page.wait_for_selector("td:has-text('48–63')")
     assert page.locator(".tbl tbody tr").count() == 4
     page.get_by_role("button", name="Replicated").click()
@@ -132,8 +132,13 @@ def test_a_hint_is_tried_with_one_click(reader, served):
 
 
 def test_an_impossible_layout_is_said(reader, served):
-    page = reader().open(served + "#/fit?m=llama-3.1-70b&s=h100-sxm*6&l=tp6")
+    """B-060: the reason, and the nearest degrees that divide the heads; one click takes one."""
+    page = reader().open(served + "#/fit?m=llama-3.1-70b&s=h100-sxm*6&l=tp6&p=wfp8")
     said(page, "Not evaluated")
+    assert "Evaluating" not in page.inner_text("aside")
+    page.get_by_role("button", name="Use TP 4").click()
+    said(page, "free on each of 4 devices")
+    assert "l=tp4" in page.url
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
