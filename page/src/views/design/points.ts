@@ -78,6 +78,9 @@ export function boundAt(columns: Columns, at: number): Bound | null {
 const DEGREES = ["tp", "pp", "cp", "dp", "ep", "attention_dp"] as const;
 const NAMES: Record<string, string> = { attention_dp: "attention DP" };
 
+/** The engine's notes as sentences. */
+export const sentences = (notes: string[]): string => notes.map((note) => note.charAt(0).toUpperCase() + note.slice(1)).join(". ");
+
 /** "TP 4, PP 2", or one device. */
 export function layoutName(columns: Columns, at: number): string {
   const named = DEGREES.filter((name) => typeof columns[name]?.[at] === "number" && (columns[name]![at] as number) > 1);
