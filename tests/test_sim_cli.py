@@ -68,7 +68,6 @@ OPTIONS = {
     "prices": (["--prices", "roofline"], {"ask.prices": "roofline"}),
     "engine": (["--engine", "sglang"], {"ask.engine": "sglang"}),
     "rate": ([], {"ask.rate": 4.0}),
-    "speed": (["--speed", "2"], {"ask.speed": 2.0}),
     "variation": (["--variation", "0"], {"traffic": "evenly spaced arrivals at 4 requests/s, seed 0"}),
     "turns": (["--turns", "3", "--think", "1s"], {"run.served": 60}),
     "think": (["--turns", "2", "--think", "2s"], {"ask.think": "2s"}),
@@ -99,7 +98,7 @@ OPTIONS = {
     "no_chunked": (["--no-chunked"], {"limits.chunked": False}),
     "no_ahead": (["--no-ahead"], {"limits.asynchronous": False}),
 }  # fmt: skip
-APART = {"model", "on", "requests", "json", "concurrency", "load", "trace", "loads", "replications", "out", "steps_out",
+APART = {"model", "on", "requests", "json", "concurrency", "load", "trace", "speed", "loads", "replications", "out", "steps_out",
          "workers", "cluster"}  # fmt: skip
 """Tested by name below, because they stand beside other options or write files."""
 
@@ -127,6 +126,7 @@ def test_traffic_from_users_shares_and_traces(run):
     found = report_of(run, *START, "--trace", TRACE)
     assert TRACE.name in found["traffic"]
     assert found["run"]["served"] == 60
+    assert report_of(run, *START, "--trace", TRACE, "--speed", "2")["ask"]["speed"] == 2.0
 
 
 def test_the_text_says_what_the_report_says(run):
@@ -304,6 +304,14 @@ def test_a_bad_trace_is_refused_by_its_line(run, tmp_path, row):
         (["--acceptance", "2"], "acceptance"),
         (["--variation", "-1"], "variation"),
         (["--think", "2"], "unit"),
+        (["--warmup", "60", "--requests", "60"], "none of the 60 requests"),
+        (["--link", "50 GB/s"], "--disaggregate"),
+        (["--speed", "2"], "--trace"),
+        (["--acceptance", "0.5"], "--draft-tokens"),
+        (["--replications", "2"], "--loads"),
+        (["--trace", TRACE, "--prompt", "1k"], "--prompt"),
+        (["--out", "rows.csv", "--steps-out", "./rows.csv"], "--out already"),
+        (["--trace", "rows.csv", "--out", "rows.csv"], "--trace already"),
     ],
 )
 def test_what_cannot_be_played_is_said_in_a_line(run, words, said):
@@ -312,6 +320,23 @@ def test_what_cannot_be_played_is_said_in_a_line(run, words, said):
     assert said in err
     assert err.count("\n") == 1
     assert "Traceback" not in err
+
+
+def test_a_table_that_cannot_be_written_is_refused_before_the_run(run, tmp_path, monkeypatch):
+    """Hours of simulated traffic are not played for a file that has no place."""
+    monkeypatch.setattr("rooflab.api.simulate.answer_simulate", lambda *_, **__: pytest.fail("played"))
+    for place in (tmp_path / "missing" / "rows.csv", tmp_path / "folder.csv"):
+        (tmp_path / "folder.csv").mkdir(exist_ok=True)
+        status, out, err = run(*START, "--out", place)
+        assert (status, out) == (2, "")
+        assert "cannot be written" in err
+        assert "--out: " in err
+
+
+def test_the_help_shows_distributions_as_they_are_written(run):
+    """No part of an example is drawn as a picture."""
+    _, out, _ = run("simulate", "--help")
+    assert "uniform:128:2000" in "".join(out.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,13 @@ def test_sharded(run, tmp_path):
     around = report["sensitivities"]["dp"]["columns"]
     assert (set(around["tp"]), set(around["cp"]), set(around["cp_placement"])) == ({8}, {2}, {"outer"})
     text = run("sharded", "qwen3-8b", "--context", "128Ki")
-    for said in ("15,584 of 27,648", "2.06 ms on 128 devices", "16.27 ms on 8 devices", "One knob at a time", "Least memory"):
+    for said in (
+        "15,584 of 27,648",
+        "2.06 ms on 128 devices",
+        "16.27 ms on 8 devices",
+        "One knob at a time",
+        "Least memory",
+    ):
         assert said in text
 
 
@@ -74,9 +80,27 @@ def test_codesign(run):
     assert "memory_bandwidth ×2" in text
 
 
+def test_codesign_says_why_nothing_runs(run):
+    """A million sequences of 8 billion parameters' caches fit nowhere, and the report says so."""
+    assert "no layout fits any of these machines" in " ".join(run("codesign", "qwen3-8b", "--batch", "1M").split())
+
+
 def test_rules(run):
     """D-409, D-410: the seven checks with numbers, as the question answers."""
-    words = ["rules", "llama-3.1-70b", "--on", "dgx-h100", "--tp", "16", "--pp", "2", "--tpot", "30ms", "--prompt", "4k"]
+    words = [
+        "rules",
+        "llama-3.1-70b",
+        "--on",
+        "dgx-h100",
+        "--tp",
+        "16",
+        "--pp",
+        "2",
+        "--tpot",
+        "30ms",
+        "--prompt",
+        "4k",
+    ]
     report = json.loads(run(*words, "--json"))
     assert len(report["checks"]) == 7
     assert report["ask"]["prompt"] == 4000
@@ -102,6 +126,14 @@ def test_suggest_and_plan(run):
         ([*SMALL, "--out", "rows.xls"], "must end in"),
         ([*SMALL, "--where", "speed"], "not a condition"),
         ([*SMALL, "--cluster", "nowhere"], "cluster"),
+        ([*SMALL, "--vary", "tp=4"], "'tp' is given twice"),
+        (["sweep", "llama-3.1-8b", "--on", "h100-sxm", "--vary", "zzz=4"], "use tp, pp"),
+        ([*SMALL, "--out", "missing/rows.csv"], "'missing/rows.csv' cannot be written"),
+        ([*SMALL, "--resume", "missing/study"], "'missing/study' cannot be used"),
+        ([*SMALL, "--resume", "."], "'.' cannot be used"),
+        ([*SMALL, "--out", "rows.csv", "--resume", "./rows.csv"], "--out already"),
+        (["sharded", "qwen3-8b", "--around", "tp=1,2"], "tp has 2 values"),
+        (["sharded", "qwen3-8b", "--axis", "tp=1", "--axis", "tp=2"], "'tp' is given twice"),
         (["suggest", "llama-3.1-8b", "--on", "h100-sxm", "--users", "many"], "--users"),
         (["plan", "llama-3.1-8b", "--on", "h100-sxm", "--tpot", "soon"], "tpot"),
         (["sharded", "qwen3-8b", "--axis", "cp"], "--axis"),

@@ -152,6 +152,9 @@ def test_a_stopped_run_continues(tmp_path):
     assert counted[0] > 0
     assert path.stat().st_size > size
     _equal(whole, evaluate.run(_small(), chunk=50, journal=path))
+    (tmp_path / "cut").write_bytes(path.read_bytes().replace(b"figures", b"xigures", 1))
+    with pytest.raises(InputError, match="is damaged"):
+        evaluate.run(_small(), chunk=50, journal=tmp_path / "cut")
     with pytest.raises(InputError, match="another question"):
         evaluate.run(_small(work=Workload(prompt=100, output=10)), chunk=50, journal=path)
 

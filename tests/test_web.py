@@ -181,6 +181,16 @@ def test_paths_stay_inside_the_page(client, path):
     assert client.get(path).status_code == 404
 
 
+def test_a_name_no_file_can_have_is_not_there(client):
+    assert client.get("/%00").status_code == 404
+
+
+def test_json_deeper_than_can_be_read_is_refused(client):
+    response = client.post("/api/ask", content="[" * 100_000, headers={"Content-Type": "application/json"})
+    assert response.status_code == 400
+    assert "Traceback" not in response.text
+
+
 def test_files_have_their_types(client, built):
     for name, kind in (("pyodide/pyodide.asm.wasm", "application/wasm"), ("pyodide/pyodide.mjs", "text/javascript")):
         assert client.get(f"/{name}").headers["content-type"].startswith(kind)
@@ -209,6 +219,9 @@ def test_a_site_holds_all_it_needs(built, tmp_path):
     from rooflab.units import InputError
     from rooflab.web import site
 
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        site(tmp_path / "file" / "out")
     out = site(tmp_path / "out")
     for name in (
         "index.html",
@@ -314,6 +327,15 @@ def test_serve_listens_on_this_machine_and_stops_on_ctrl_c(built):
         assert server.returncode in (0, 130)
     finally:
         server.kill()
+
+
+def test_serve_says_when_the_host_is_another_machine():
+    """A documentation address (RFC 5737) is nobody's: the host is named, not the port."""
+    from rooflab.units import InputError
+    from rooflab.web.app import free_port
+
+    with pytest.raises(InputError, match=r"host: '192\.0\.2\.1' is no address of this machine"):
+        free_port("192.0.2.1", 0)
 
 
 def test_serve_says_when_a_port_is_taken(built):

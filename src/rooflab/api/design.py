@@ -402,6 +402,11 @@ def codesign_steps(ask: CodesignAsk) -> Generator[tuple[int, int], bool | None, 
         *notes,
         "the cost is a score: weight × multiple of each knob's default, added up; it is no price",
     ]
+    if not found.pareto:
+        notes.append(
+            "no layout fits any of these machines: `rooflab sharded` says what is over; take a shorter context, fewer "
+            "sequences or narrower formats"
+        )
     doublings = [{k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
                  for row in found.doublings]  # fmt: skip
     return CodesignReport(

@@ -185,10 +185,12 @@ def answer_simulate(
     load, said = _load(ask, setup, source)
     run = measures = None
     traffic = source(load, ask.seed)
+    if ask.warmup >= len(traffic):
+        raise InputError(f"warmup: {ask.warmup:,} leaves none of the {len(traffic):,} requests; give a smaller number")
     loads = _loads(ask)
     if not loads:
         run = setup.play(traffic, _watch(progress, cancel))
-        measures = setup.measured(run, slo=slo, warmup=min(ask.warmup, len(traffic) - 1))
+        measures = setup.measured(run, slo=slo, warmup=ask.warmup)
         notes += _said(run, measures)
         if keep is not None:
             keep(run)

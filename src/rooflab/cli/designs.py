@@ -74,6 +74,8 @@ def _pairs(texts: list[str]) -> dict[str, str]:
             raise InputError(
                 f"--vary: {shown(text)} is not FIELD=VALUES; for example --vary tp=1,2,4,8 --vary batch=1..512"
             )
+        if name.strip() in found:
+            raise InputError(f"--vary: {shown(name.strip())} is given twice; write its values in one, such as tp=1,2,4")
         found[name.strip()] = values.strip()
     return found
 
@@ -97,7 +99,10 @@ def _writer(out: str | None) -> str | None:
     """The method that writes such a file."""
     if out and Path(out).suffix not in WRITERS:
         raise InputError(f"--out: {shown(out)} must end in {' or '.join(WRITERS)}")
-    return WRITERS[Path(out).suffix] if out else None
+    if not out:
+        return None
+    streams.writable(out, "--out")
+    return WRITERS[Path(out).suffix]
 
 
 def _write(writer: Callable[[str], Any], out: str) -> None:
@@ -153,6 +158,8 @@ def sweep(
     from rooflab.sweep import run
 
     writer = _writer(out)
+    if out and resume and Path(out).absolute() == Path(resume).absolute():
+        raise InputError(f"--resume: {shown(resume)} is given as --out already; name another file")
     ask = _asked(
         "sweep", model=model, on=on[0], also_on=on[1:], vary=_pairs(vary or []), where=where, weights=weights, kv=kv,
         profile=profile, prices=prices, pareto=[item.strip() for item in pareto.split(",")] if pareto else None,
@@ -281,6 +288,15 @@ def _axes(texts: list[str] | None, option: str) -> dict[str, list[Any]]:
     return {name: _values(name, values) for name, values in _named(texts or [], option, "cp=1,2,4").items()}
 
 
+def _only(name: str, values: list[Any]) -> Any:
+    """The one value of an axis that others are varied around."""
+    if len(values) != 1:
+        raise InputError(
+            f"--around: {name} has {len(values)} values; give one, for example --around {name}={values[0]}"
+        )
+    return values[0]
+
+
 def _named(texts: list[str], option: str, example: str) -> dict[str, str]:
     """NAME=VALUE of an option that may be given again."""
     found: dict[str, str] = {}
@@ -288,6 +304,10 @@ def _named(texts: list[str], option: str, example: str) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not name.strip() or not value.strip():
             raise InputError(f"{option}: {shown(text)} is not NAME=VALUE; for example {option} {example}")
+        if name.strip() in found:
+            raise InputError(
+                f"{option}: {shown(name.strip())} is given twice; give it once, for example {option} {example}"
+            )
         found[name.strip()] = value.strip()
     return found
 
@@ -322,7 +342,7 @@ def sharded(
     from rooflab.sweep.layouts import sweep_layouts
 
     writer = _writer(out)
-    chosen = {name: values[0] for name, values in _axes(around, "--around").items()}
+    chosen = {name: _only(name, values) for name, values in _axes(around, "--around").items()}
     ask = _asked(
         "sharded", model=model, on=on, mode=mode, scope=scope, axes=_axes(axis, "--axis"), around=chosen,
         outside=outside or None, weights=weights, kv=kv, rows="pareto",

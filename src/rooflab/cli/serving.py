@@ -22,10 +22,17 @@ APART = frozenset({"arrivals", "trace_text", "timeline", "request", "columns", "
 """Fields that are not options as they stand: inline data and what charts need, switches that are on by default, lengths that
 may be a distribution."""
 TABLES = (".csv", ".parquet")
+NEEDS = (
+    ("link", ("disaggregate", "find"), "--disaggregate 1:3"),
+    ("speed", ("trace",), "--trace requests.csv"),
+    ("acceptance", ("draft_tokens",), "--draft-tokens 3"),
+    ("replications", ("loads",), "--loads 4,8,16"),
+)
+"""Options, what each belongs to, and an example of that."""
 PIECE = 1 << 16
 """Rows that are written at once."""
 STUDY = options.STUDY
-_Length = "Tokens of each {what}: 1024, 1k, or a distribution such as lognormal:1024:0.5 or uniform:100:2000."
+_Length = "Tokens of each {what}: 1024, 1k, or a distribution such as lognormal:1024:0.5 or uniform:128:2000."
 _EXTRA: dict[str, Any] = {
     "prompt": Annotated[str | None, typer.Option(help=_Length.format(what="prompt"), metavar="N|DIST")],
     "output": Annotated[str | None, typer.Option(help=_Length.format(what="answer"), metavar="N|DIST")],
@@ -84,8 +91,32 @@ def _bar(what: str) -> tuple[Callable[[int, int], None] | None, Callable[[], Non
 
 
 def _check_table(path: str | None, option: str) -> None:
-    if path is not None and Path(path).suffix not in TABLES:
-        raise InputError(f"{option}: {shown(path)} must end in {' or '.join(TABLES)}")
+    if path is not None:
+        if Path(path).suffix not in TABLES:
+            raise InputError(f"{option}: {shown(path)} must end in {' or '.join(TABLES)}")
+        streams.writable(path, option)
+
+
+def _apart(files: dict[str, str | None]) -> None:
+    """No table takes the place of another, or of the trace it is made from."""
+    met: dict[Path, str] = {}
+    for option, path in files.items():
+        if path is None:
+            continue
+        other = met.setdefault(Path(path).absolute(), option)
+        if other != option:
+            raise InputError(f"{option}: {shown(path)} is given as {other} already; name another file")
+
+
+def _check_met(question: dict[str, Any]) -> None:
+    """An option without the one that it belongs to would do nothing, and looks as if it did."""
+    for option, needed, example in NEEDS:
+        if option in question and not any(each in question for each in needed):
+            said = " or ".join(f"--{each.replace('_', '-')}" for each in needed)
+            raise InputError(f"--{option}: counts only with {said}; for example {example}")
+    for length in ("prompt", "output"):
+        if length in question and "trace" in question:
+            raise InputError(f"--{length}: the trace gives every request's lengths; leave --{length} or --trace out")
 
 
 def _write(columns: dict[str, Any], path: str, option: str) -> None:
@@ -124,6 +155,8 @@ def _run(given: dict[str, Any]) -> None:
     _check_table(steps_out, "--steps-out")
     spread = {name: value for name in ("workers", "cluster") if (value := given.pop(name))}
     question = _question(given)
+    _apart({"--trace": question.get("trace"), "--out": out, "--steps-out": steps_out})
+    _check_met(question)
     for option, value in (("--out", out), ("--steps-out", steps_out)):
         if value is not None and "loads" in question:
             raise InputError(f"{option}: a curve has no one run to write; leave --loads out")

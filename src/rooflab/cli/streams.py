@@ -5,7 +5,10 @@ from __future__ import annotations
 import codecs
 import os
 import sys
+from pathlib import Path
 from typing import Any, TextIO
+
+from rooflab.units import InputError, shown
 
 PLAIN = {
     "█": "#", "▉": "#", "▊": "#", "▋": "#", "▌": "#", "▍": "-", "▎": "-", "▏": "-", "▓": "=", "▒": "+", "░": ":", "·": ".",
@@ -27,6 +30,20 @@ def write(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         raise ReaderGone from None
+
+
+def writable(path: str, option: str) -> None:
+    """Refuses a file that could not be written, before the work that would fill it."""
+    place = Path(path)
+    if place.is_dir():
+        problem = "Is a directory"
+    elif not place.parent.is_dir():
+        problem = "No such file or directory"
+    elif not os.access(place if place.exists() else place.parent, os.W_OK):
+        problem = "Permission denied"
+    else:
+        return
+    raise InputError(f"{option}: {shown(path)} cannot be written: {problem}; name another file")
 
 
 def _plainer(problem: UnicodeError) -> tuple[str | bytes, int]:

@@ -162,7 +162,8 @@ def _simulated(found: dict[str, Any] | None) -> tuple[Block, ...]:
     if found is None:
         return ()
     sure = "not even twice as many surely hold" if found["sure"] is None else f"{found['sure']:,} surely hold"
-    text = f"{plural(found['total'], 'device')} hold {found['percentile']}: {plural(found['replicas'], 'replica')}"
+    holds = "holds" if found["total"] == 1 else "hold"
+    text = f"{plural(found['total'], 'device')} {holds} {found['percentile']}: {plural(found['replicas'], 'replica')}"
     why = f"{_degrees(found['layout'])}; fewer than {found['least']:,} surely miss, {sure} (95 % over {found['seeds']} seeds)"
     divided = found["divided"]
     lines = [] if divided is None else [f"divided into prefill and decode: {divided['split'][0]}:{divided['split'][1]}"]

@@ -5,6 +5,7 @@ Records are appended and flushed one by one; a record cut off by a crash is drop
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from array import array
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ import msgspec
 
 from rooflab import num
 from rooflab.sweep.grid import numpy_or_none
-from rooflab.units import InputError
+from rooflab.units import InputError, shown
 
 _LENGTH = struct.Struct("<Q")
 _MARK = b"rooflab sweep 1\n"
@@ -30,10 +31,11 @@ class Journal:
 
     def read(self, kind: Any) -> Iterator[tuple[int, Any]]:
         """Chunks already there; a file of another question is refused, a cut-off record at the end is removed."""
-        if not self.path.exists() or not self.path.stat().st_size:
-            self.path.write_bytes(self.head)
-            return
-        data = self.path.read_bytes()
+        with self._reached():
+            data = self.path.read_bytes() if self.path.exists() else b""
+            if not data:
+                self.path.write_bytes(self.head)
+                return
         if not data.startswith(self.head):
             raise InputError(f"{self.path}: belongs to another question; give another file or remove this one")
         at = len(self.head)
@@ -42,18 +44,32 @@ class Journal:
             end = at + _LENGTH.size + length
             if end > len(data):
                 break
-            part = _unpacked(kind, data[at + _LENGTH.size : end])
+            try:
+                part = _unpacked(kind, data[at + _LENGTH.size : end])
+            except (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError):
+                raise InputError(
+                    f"{self.path}: is damaged at byte {at:,}; give another file or remove this one"
+                ) from None
             yield part.index, part
             at = end
         if at < len(data):
-            with self.path.open("r+b") as file:
+            with self._reached(), self.path.open("r+b") as file:
                 file.truncate(at)
 
     def write(self, part: Any) -> None:
         """Appends one chunk."""
         body = _packed(part)
-        with self.path.open("ab") as file:
+        with self._reached(), self.path.open("ab") as file:
             file.write(_LENGTH.pack(len(body)) + body)
+
+    @contextlib.contextmanager
+    def _reached(self) -> Iterator[None]:
+        """What the machine refuses is said with the file's name."""
+        try:
+            yield
+        except OSError as problem:
+            why = problem.strerror or problem
+            raise InputError(f"resume: {shown(str(self.path))} cannot be used: {why}; name another file") from None
 
 
 def _packed(part: Any) -> bytes:

@@ -157,7 +157,10 @@ def _check(name: str, values: tuple[Any, ...], systems: Mapping[str, System], pr
         choices = tuple(systems if name == "system" else profiles)
     else:
         if name not in fields(systems):
-            raise InputError(f"vary: {shown(name)} is not a field of a scenario{nearest(name, fields(systems))}")
+            known = tuple(dict.fromkeys(fields(systems)))
+            raise InputError(
+                f"vary: {shown(name)} is not a field of a scenario{nearest(name, known) or '; use ' + ', '.join(known)}"
+            )
         for value in values:
             for system in systems.values():
                 system.replace({name: value})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import json
 import logging
@@ -18,7 +19,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import uvicorn
-from litestar import Litestar, Response, WebSocket, get, post, websocket
+from litestar import Litestar, Request, Response, WebSocket, get, post, websocket
 from litestar.enums import RequestEncodingType
 from litestar.exceptions import HTTPException, WebSocketDisconnect, WebSocketException
 from litestar.openapi.config import OpenAPIConfig
@@ -32,7 +33,7 @@ from rooflab.api import answer, schema
 from rooflab.api.simulate import for_a_page
 from rooflab.api.stream import stream
 from rooflab.store import Store
-from rooflab.units import InputError
+from rooflab.units import InputError, shown
 from rooflab.web.built import index, page
 from rooflab.web.guard import refuse_files
 from rooflab.web.reference import Reference
@@ -214,6 +215,11 @@ async def home() -> Response[str]:
     return Response(index("server"), media_type="text/html", headers={"Cache-Control": "no-cache"})
 
 
+def _too_deep(_: Request[Any, Any, Any], problem: RecursionError) -> Response[dict[str, Any]]:
+    """JSON nested deeper than a reader of it goes."""
+    return Response({"status_code": 400, "detail": f"the body cannot be read: {problem}"}, status_code=400)
+
+
 def _local(host: str) -> bool:
     """Whether a host name or address is this machine's own."""
     try:
@@ -232,6 +238,8 @@ def same_origin(app: ASGIApp) -> ASGIApp:
             asked = urlsplit(f"//{host}").hostname or ""
             if (origin and urlsplit(origin).netloc != host) or (not _local(asked) and not scope["app"].state.open):
                 raise HTTPException(status_code=403, detail="only the page of this server may ask")
+            if "\0" in scope["path"]:  # no file has such a name, and the system's own calls would refuse it
+                raise HTTPException(status_code=404, detail="there is no such page")
         await app(scope, receive, send)
 
     return guarded
@@ -254,6 +262,7 @@ def create(*, anywhere: bool = False, store: Store | None = None) -> Litestar:
         middleware=[same_origin],
         openapi_config=OpenAPIConfig(title="RoofLab", version=__version__, path="/api/schema", render_plugins=plugins),
         response_headers=_HEADERS,
+        exception_handlers={RecursionError: _too_deep},
         debug=False,
     )
     app.state.open = anywhere
@@ -269,6 +278,11 @@ def free_port(host: str, port: int) -> int:
         try:
             found.bind((host, port))
         except OSError as problem:
+            if isinstance(problem, socket.gaierror) or problem.errno == errno.EADDRNOTAVAIL:
+                raise InputError(
+                    f"host: {shown(host)} is no address of this machine ({problem.strerror}); "
+                    "leave it out for 127.0.0.1, or let others in with 0.0.0.0"
+                ) from None
             raise InputError(
                 f"port: {host}:{port} cannot be used ({problem.strerror}); leave it out for a free one"
             ) from None
@@ -284,8 +298,8 @@ def serve(host: str = "127.0.0.1", port: int = 0, open_browser: bool = True, sto
     port = free_port(host, port)
     kept = Store(store) if store or _local(host) else None
     app = create(anywhere=not _local(host), store=kept)
-    shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{port}/"
+    bracketed = f"[{host}]" if ":" in host else host
+    url = f"http://{bracketed}:{port}/"
     config = uvicorn.Config(app, host=host, port=port, log_level="warning", ws_max_size=LARGEST_ASK)
     with contextlib.suppress(KeyboardInterrupt):
         _Server(config, url, open_browser).run()

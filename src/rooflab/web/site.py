@@ -22,10 +22,15 @@ def site(out_dir: str | Path) -> Path:
     out = Path(out_dir)
     if out.is_file() or (out.is_dir() and any(out.iterdir()) and not (out / "py/rooflab.zip").is_file()):
         raise InputError(f"{out} exists and holds no page of RoofLab; give a new folder or an empty one")
-    shutil.copytree(page(), out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".stamp"))
-    (out / "py").mkdir(exist_ok=True)
-    archive(out / "py/rooflab.zip")
-    (out / "index.html").write_text(index("browser"), encoding="utf-8")
+    built = page()
+    try:
+        shutil.copytree(built, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".stamp"))
+        (out / "py").mkdir(exist_ok=True)
+        archive(out / "py/rooflab.zip")
+        (out / "index.html").write_text(index("browser"), encoding="utf-8")
+    except OSError as problem:
+        why = problem.strerror or "some files could not be copied"
+        raise InputError(f"{out} cannot be written: {why}; name another folder") from None
     return out
 
 
