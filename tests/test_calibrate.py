@@ -247,6 +247,14 @@ def test_rows_faster_than_light_are_refused_by_line(tmp_path):
         calibrate.run(saved(frame.assign(latency_ms=frame["latency_ms"] * 1e-3), tmp_path, "wrong.csv"), "h100")
 
 
+def test_microseconds_in_a_column_of_milliseconds_are_refused_by_line(tmp_path):
+    """A thousand times slower than the others of its kind: each row of such a table, so nothing is left to fit."""
+    frame = timed(gemm_rows(60), TRUE)
+    assert calibrate.run(saved(frame, tmp_path), "h100")["refused"] == []
+    with pytest.raises(InputError, match=r"line 2 of wrong\.csv.*is the unit milliseconds"):
+        calibrate.run(saved(frame.assign(latency_ms=frame["latency_ms"] * 1e3), tmp_path, "wrong.csv"), "h100")
+
+
 def test_unknown_and_missing_columns_are_named():
     with pytest.raises(InputError, match="line 1: unknown column colour"):
         tables.check(gemm_rows(5).assign(colour="red"))

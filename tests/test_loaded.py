@@ -103,6 +103,21 @@ def test_the_band_holds_the_middle():
     assert ends["low"].ttft <= ends["mid"].ttft <= ends["high"].ttft
 
 
+@pytest.mark.parametrize(("model", "on", "tp"), [("gemma-2-9b", "mi355x", 8), ("qwen3-0.6b", "arc-pro-b60", 1)])
+def test_the_band_of_a_loop_holds_its_middle(model, on, tp):
+    """Low, middle and high are in order also where a slower step means a shorter queue: tiny prompts, many in flight."""
+    ask = {"kind": "estimate", "model": model, "on": on, "tp": tp, "concurrency": 300, "prompt": 1, "output": 2}
+    report = api.answer({**ask, "ignore_memory": False})
+    for name in ("ttft", "tpot", "e2e", "output_throughput", "throughput_per_device"):
+        assert report["low"][name] <= report[name] <= report["high"][name], name
+
+
+def test_what_only_a_loop_reads_is_said_to_be_left_out():
+    """A limit of a loop's iterations changes nothing of a plain estimate, and the answer says so."""
+    report = api.answer({"kind": "estimate", "model": "llama-3.1-8b", "on": "h100-sxm", "max_batched_tokens": 100})
+    assert any("give concurrency" in note for note in report["notes"])
+
+
 def test_a_question_with_concurrency():
     """`concurrency` answers with the loop's figures, its parts and notes; memory is that of the running batch."""
     ask = {"kind": "estimate", "model": "llama-3.1-8b", "on": "h100-sxm", "concurrency": 64}

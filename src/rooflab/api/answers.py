@@ -199,6 +199,10 @@ def answer_estimate(ask: EstimateAsk) -> EstimateReport:
 
         fields, why = loop_fields(ask, setting, found)
         return EstimateReport(**header(ask, EstimateReport, [*notes, *why]), **{**head, **fields})
+    if ask.max_batched_tokens is not None or ask.varied:
+        notes.append(
+            "max_batched_tokens and varied say something of a closed loop only: give concurrency, or leave them out"
+        )
     if found.mid is None:
         notes.append(
             "it does not fit, so no performance is shown; see `rooflab fit`, or ignore_memory to see it anyway"

@@ -52,7 +52,7 @@ def loop_fields(ask: EstimateAsk, setting: Setting, one: Estimate) -> tuple[dict
     )
     fields: dict[str, Any] = {"fits": True, "memory": memory_report(held), **_figures(mid.figures)}
     fields.update(_shares(one), **_money(setting, work, mid, ask))
-    low, high = _bounds(ends["low"].figures, ends["high"].figures)
+    low, high = _bounds(*(ends[end].figures for end in ("low", "mid", "high")))
     fields.update(low=low, high=high, basis=basis_of(one.decode or one.prefill))
     fields["tokens_per_second_per_user"] = 1.0 / float(mid.figures.tpot or 1.0)
     fields["loop"] = LoopReport(
@@ -85,11 +85,11 @@ def _figures(figures: Figures) -> dict[str, float]:
     return {name: float(getattr(figures, name)) for name in FiguresReport.__struct_fields__}
 
 
-def _bounds(a: Figures, b: Figures) -> tuple[FiguresReport, FiguresReport]:
-    """Element by element smaller and larger figures."""
-    first, second = _figures(a), _figures(b)
-    low = {name: min(first[name], second[name]) for name in first}
-    high = {name: max(first[name], second[name]) for name in first}
+def _bounds(*ends: Figures) -> tuple[FiguresReport, FiguresReport]:
+    """Element by element smallest and largest figures: a loop whose steps are slower may queue less."""
+    found = [_figures(each) for each in ends]
+    low = {name: min(each[name] for each in found) for name in found[0]}
+    high = {name: max(each[name] for each in found) for name in found[0]}
     return FiguresReport(**low), FiguresReport(**high)
 
 

@@ -40,6 +40,9 @@ NOTHING = 0.01
 """Share of a kernel's fixed cost below which a further one is left out."""
 CURRENT = 400
 """Rows the newest version of an engine must have to stand for it alone."""
+SLOWEST = 100.0
+"""Times its peak roofline, and a launch, above which a table's usual row is: then all its rows are in a wrong unit."""
+LAUNCH = 1.0e-5
 FASTEST = 0.25
 """Share of its peak roofline's time below which a row is taken for a wrong unit (caches allow a little)."""
 
@@ -269,13 +272,17 @@ def system_of(name: str) -> System | None:
 
 
 def impossible(batch: Batch, system: System) -> list[tuple[int, str]]:
-    """Rows far below their peak roofline's time: a wrong unit, not a fast kernel."""
+    """Rows far below their peak roofline's time, or all of a batch that is far above: a wrong unit, not a kernel."""
     import numpy
 
     cost = Roofline(system, layout_of(batch), profile("operator"), PEAK).cost(batch.op)
     least = numpy.maximum(numpy.maximum(cost.compute, cost.memory), cost.comm) * FASTEST
     wrong = batch.seconds < least
     floors = numpy.broadcast_to(least / FASTEST, batch.seconds.shape)
+    usual = float(numpy.median(batch.seconds / (floors + LAUNCH))) if len(batch.seconds) else 0.0
+    if usual > SLOWEST:
+        why = f"times are {usual:.0f} times the peak roofline in the median: is the unit milliseconds?"
+        return [(int(line), f"{time:.3g} s: {why}") for line, time in zip(batch.lines, batch.seconds, strict=True)]
     return [
         (int(line), f"{time:.3g} s is below the peak roofline's {floor:.3g} s: is the unit milliseconds?")
         for line, time, floor in zip(batch.lines[wrong], batch.seconds[wrong], floors[wrong], strict=True)
