@@ -185,8 +185,7 @@ def answer_simulate(
     load, said = _load(ask, setup, source)
     run = measures = None
     traffic = source(load, ask.seed)
-    if ask.warmup >= len(traffic):
-        raise InputError(f"warmup: {ask.warmup:,} leaves none of the {len(traffic):,} requests; give a smaller number")
+    _check_warmup(ask, len(traffic))
     loads = _loads(ask)
     if not loads:
         run = setup.play(traffic, _watch(progress, cancel))
@@ -223,6 +222,12 @@ def answer_simulate(
         saturated_rate=study.saturation(setup, source.together()) if ask.saturated else None,
         **({} if run is None else _seen(ask, run)),
     )
+
+
+def _check_warmup(ask: SimulateAsk, requests: int) -> None:
+    """Some request is left whose times count."""
+    if ask.warmup >= requests:
+        raise InputError(f"warmup: {ask.warmup:,} leaves none of the {requests:,} requests; give a smaller number")
 
 
 def _seen(ask: SimulateAsk, run: Run) -> dict[str, Any]:

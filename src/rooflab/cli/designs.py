@@ -95,13 +95,15 @@ def _progress(what: str = "points") -> tuple[Callable[[int, int], None] | None, 
     return lambda done, total: bar.update(task, completed=done, total=total), bar.stop
 
 
-def _writer(out: str | None) -> str | None:
-    """The method that writes such a file."""
+def _writer(out: str | None, resume: str | None = None) -> str | None:
+    """The method that writes such a file, which is not the one that a stopped run continues from."""
     if out and Path(out).suffix not in WRITERS:
         raise InputError(f"--out: {shown(out)} must end in {' or '.join(WRITERS)}")
     if not out:
         return None
     streams.writable(out, "--out")
+    if resume and Path(out).absolute() == Path(resume).absolute():
+        raise InputError(f"--resume: {shown(resume)} is given as --out already; name another file")
     return WRITERS[Path(out).suffix]
 
 
@@ -157,9 +159,7 @@ def sweep(
     from rooflab.api.design import space_of, sweep_report
     from rooflab.sweep import run
 
-    writer = _writer(out)
-    if out and resume and Path(out).absolute() == Path(resume).absolute():
-        raise InputError(f"--resume: {shown(resume)} is given as --out already; name another file")
+    writer = _writer(out, resume)
     ask = _asked(
         "sweep", model=model, on=on[0], also_on=on[1:], vary=_pairs(vary or []), where=where, weights=weights, kv=kv,
         profile=profile, prices=prices, pareto=[item.strip() for item in pareto.split(",")] if pareto else None,
