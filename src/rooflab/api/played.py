@@ -17,7 +17,10 @@ Change = tuple[int, int]
 
 
 def timeline(run: Run, spans: int) -> TimelineReport:
-    """Means over equal spans of the makespan, all replicas together: sequences running and waiting, cache in use."""
+    """Means over equal spans of the makespan, all replicas together: sequences running, waiting for admission, cache in use.
+
+    A preempted sequence is in neither count until it runs again.
+    """
     begin, end = run.ends()
     width = max(1, -(-(end - begin) // spans))
     count = max(1, -(-(end - begin) // width))
