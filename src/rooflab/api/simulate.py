@@ -77,6 +77,8 @@ def _loads(ask: SimulateAsk) -> list[float]:
     given = (
         ask.loads if isinstance(ask.loads, list) else [item for item in str(ask.loads or "").split(",") if item.strip()]
     )
+    if ask.loads and not given:
+        raise InputError(f"loads: {shown(ask.loads)} names no rate; write for example '2,4,8'")
     found = [float(parse(value, "1", "loads", positive=True)) for value in given]
     if len(found) > LIST_MOST:
         raise InputError(f"loads: {len(found)} are more than {LIST_MOST} at once")
@@ -88,6 +90,8 @@ def _policies(ask: SimulateAsk) -> list[str]:
     if given is None:
         return []
     names = list(given) if isinstance(given, list) else [name.strip() for name in given.split(",") if name.strip()]
+    if given and not names:
+        raise InputError(f"policies: {shown(given)} names none; use all, or some of {', '.join(POLICIES)}")
     names = list(POLICIES) if names == ["all"] else names
     for name in names:
         if name not in POLICIES:

@@ -249,6 +249,9 @@ def limits_of(text: str | Mapping[str, Any] | None) -> dict[str, float]:
         return {}
     if isinstance(text, str):
         pairs = [item.partition("=") for item in text.split(",") if item.strip()]
+        names = [name.strip() for name, _, _ in pairs]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise InputError(f"slo: {shown(twice)} is given twice; give one limit for each time")
         text = {name.strip(): value.strip() for name, _, value in pairs}
     found: dict[str, float] = {}
     for name, value in text.items():
