@@ -23,7 +23,7 @@ from rooflab.units import InputError, nearest, shown
 FOLDER = Path(__file__).parent
 _MAKER = re.compile(r"^(?:(?:nvidia|amd|intel|google|apple|aws|cerebras|tesla|geforce|instinct)-)+")
 _STEM = re.compile(r"[a-z0-9][a-z0-9.-]*")
-_COUNTED = re.compile(r"(\d{1,9})\s*[x×*]\s*(.+)", re.DOTALL)
+_COUNTED = re.compile(r"(\d{1,18})\s*[x×*]\s*(.+)", re.DOTALL)
 
 
 # ---------------------------------------------------------------------------------- names

@@ -167,7 +167,9 @@ def _check(name: str, values: tuple[Any, ...], systems: Mapping[str, System], pr
         return
     for value in values:
         if value not in choices:
-            raise InputError(f"vary.{name}: {shown(value)} is not one of {', '.join(choices)}")
+            advice = {"system": "; name the others with --on, too", "profile": "; ask once for each profile"}
+            more = advice.get(name, "")
+            raise InputError(f"vary.{name}: {shown(value)} is not one of {', '.join(choices)}{more}")
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
