@@ -194,6 +194,7 @@ def notes(model: Model, precision: Precision, device: Device, chip: Chip, contex
         "Left out: embedding, output head, norms, attention scores, activation traffic and launch time. "
         "Weights, compute and cache are added, not overlapped. Every weight is read in every step, which overstates "
         "mixtures of experts at small batches.",
+        "Memory: nothing is kept for an engine's runtime, so more sequences fit here than in an estimate, which keeps a tenth.",
     ]
     found += [note for note in dict.fromkeys(_rate_notes(chip, precision, device)) if note]
     kv = chip.model
