@@ -94,6 +94,7 @@ def test_the_model_list_says_what_a_model_is_and_its_figures_can_be_changed(read
     until(page, "memory", estimate(model={"like": "llama-3.1-70b", "num_hidden_layers": 40})["memory"]["used"])
     assert "Llama-3.1-70B, changed" in page.inner_text("[data-segment=model]")
     page.wait_for_function("() => location.hash.includes('mx=')")
+    page.wait_for_timeout(1000)  # the address follows what was typed last
     again = reader()
     again.open(page.url)
     until(again.page, "memory", estimate(model={"like": "llama-3.1-70b", "num_hidden_layers": 40})["memory"]["used"])
@@ -269,7 +270,7 @@ def test_warnings_of_a_placement_are_gathered(reader, served):
     page.wait_for_selector(".hints li")
     words = page.inner_text(".hints")
     assert "TP 16 spans 2 units: 512 GB/s inside, 128 GB/s between them" in words.replace("\u00a0", " ")
-    page.get_by_role("button", name="Per device").click()
+    page.get_by_role("button", name="Per device", exact=True).click()
     page.wait_for_selector(".tbl")
     sharded = {"model": "llama-3.1-70b", "on": "sip", "tp": 16, "profile": "sharded"}
     assert answer({"kind": "rules", **sharded})["ranks"][0]["note"] in page.inner_text(".tbl")

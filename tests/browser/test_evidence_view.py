@@ -201,8 +201,9 @@ def test_rows_are_walked_brushed_and_read_as_a_table(reader, served):
     assert 0 < len(inside) < len(rows)
     panel.get_by_role("button", name="Predicted against measured: table").click()
     assert panel.locator("tbody tr").count() == len(inside)
+    panel.get_by_role("button", name="Predicted against measured: save or copy").click()
     with page.expect_download() as loading:
-        panel.get_by_role("button", name="CSV").click()
+        page.get_by_role("menuitem", name="CSV").click()
     header, *lines = Path(loading.value.path()).read_text().splitlines()
     assert "measured_s" in header
     assert len(lines) == len(inside)

@@ -207,7 +207,7 @@ def test_labels_of_the_memory_strip_do_not_touch_when_it_overflows(reader, serve
     page = reader().open(served + "#/fit?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b400&vs=w:2048-256-b64")
     page.wait_for_function("() => document.querySelector('#finding').textContent.includes('Does not fit')")
     boxes = page.eval_on_selector_all(
-        "section.panel:first-of-type svg.chart text",
+        "section.panel:has-text('Memory per device') svg.chart text",
         """(all) => all.map((e) => {
             const b = e.getBBox();
             return [b.x, b.y + 2, b.x + b.width, b.y + b.height - 2, e.textContent];

@@ -37,6 +37,8 @@ LAYOUT_CHOICES: dict[str, tuple[str, ...]] = {
 }
 WORK = tuple(Workload.__struct_fields__)
 FORMAT_FIELDS = ("weights", *[name for name in Precision.__struct_fields__ if name != "metadata"])
+_LISTED = 24
+"""Fields named at most when one is not found."""
 _LINEAR = ("attention", "ffn", "expert")
 CHUNK = 65536
 """Points of one piece of work."""
@@ -158,9 +160,8 @@ def _check(name: str, values: tuple[Any, ...], systems: Mapping[str, System], pr
     else:
         if name not in fields(systems):
             known = tuple(dict.fromkeys(fields(systems)))
-            raise InputError(
-                f"vary: {shown(name)} is not a field of a scenario{nearest(name, known) or '; use ' + ', '.join(known)}"
-            )
+            likely = nearest(name, known) or f"; use {', '.join(known[:_LISTED])}, …"
+            raise InputError(f"vary: {shown(name)} is not a field of a scenario{likely}")
         for value in values:
             for system in systems.values():
                 system.replace({name: value})
