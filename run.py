@@ -27,7 +27,7 @@ CHECKS = {
     "pyright": ["-m", "pyright"],
     "import rules": ["-c", "from importlinter.cli import lint_imports_command as lint; lint(['--no-logo'])"],
     "requirements": ["tools/requirements.py", "--check"],
-    "pytest": ["-m", "pytest", "-n", "2"],
+    "pytest": ["-m", "pytest", "-n", "2", "--dist", "worksteal"],
 }
 
 
