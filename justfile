@@ -28,6 +28,10 @@ docs:
     {{bin}}/python tools/outputs.py
     {{bin}}/python tools/contract.py
 
+# take the documents' pictures of the page again, after its look has changed
+screens:
+    {{bin}}/python tools/screens.py
+
 # build the page where its sources changed
 page:
     {{bin}}/python hatch_build.py
