@@ -19,8 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--disable-component-update", "--disable-sync", "--disable-3d-apis",
 ]  # fmt: skip
+"""No view here may need WebGL, so there is none."""
 
 
 def pytest_runtest_protocol(item, nextitem):
