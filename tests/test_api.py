@@ -74,7 +74,7 @@ EVERY_KIND = [
     *({"kind": "step", "phase": phase, **{k: v for k, v in PLACED[name].items() if k in ("model", "on", "tp", "profile")}}
       for name in ("dense tp", "windows", "latent dp", "hybrid", "envelope") for phase in ("prefill", "decode", "mixed")),
     *({"kind": "chip", "model": name, "on": on} for name in MODELS for on in ("h100-sxm", "sip", "tpu-v5e")),
-    *({"kind": "catalog", "what": what} for what in ("models", "systems", "devices", "formats", "profiles")),
+    *({"kind": "catalog", "what": what} for what in ("models", "systems", "devices", "links", "formats", "profiles")),
     *({"kind": kind, **PLACED[name]} for name in PLACED for kind in ("estimate", "fit")),
     *({"kind": "explain", "op": op, **PLACED[name]} for name in ("dense", "latent", "hybrid") for op in ("ttft", "tpot", "kv")),
     {"kind": "estimate", "prices": "fitted", "detail": True, **PLACED["dense tp"]},
@@ -94,6 +94,14 @@ EVERY_KIND = [
     {"kind": "document", "scenario": PLACED["experts"], "baseline": PLACED["dense"], "title": "Two models"},
     {"kind": "board", "answers": [3, 1, 2], "slots": 2},
 ]  # fmt: skip
+
+
+def test_links_have_the_rates_their_makers_print():
+    """B-020: one direction of each; 900 and 1,800 GB/s both ways for NVLink 4 and 5, 64 GB/s for PCIe 5 x16, 400 Gb/s."""
+    rows = {row["name"]: row for row in api.answer({"kind": "catalog", "what": "links"})["rows"]}
+    for name, want in (("nvlink4", 450e9), ("nvlink5", 900e9), ("pcie5-x16", 64e9), ("network-400g", 50e9)):
+        assert rows[name]["bandwidth"] == want
+        assert 0 < rows[name]["latency"] < 1e-4
 
 
 def name_of(ask: dict[str, Any]) -> str:

@@ -229,7 +229,7 @@ REPORTS = {
     "inspect": {"kind": "inspect", "model": "deepseek-v3"},
     "inspect a hybrid": {"kind": "inspect", "model": "qwen3-next-80b-a3b", "batch": 4},
     **{op: {**QUESTION, "kind": "explain", "op": op} for op in ("ttft", "kv", "weights", "cost", "qkv", "workspace")},
-    **{what: {"kind": "catalog", "what": what} for what in ("systems", "devices", "formats", "profiles")},
+    **{what: {"kind": "catalog", "what": what} for what in ("systems", "devices", "links", "formats", "profiles")},
 }  # fmt: skip
 
 

@@ -56,6 +56,20 @@ def test_reference_table(model, context, feasible, front, best, best_devices, sm
     assert frame.column("devices")[least] == small_devices
 
 
+@pytest.mark.parametrize("reserve", [0.1, 1e9])
+def test_a_reserve_is_memory_that_no_layout_may_use(reserve):
+    """D-026: with a tenth, or a GB, of 6 GB kept, what held just inside no longer does; nothing else changes."""
+    free = sweep.study(QWEN, system=SIP, context=131072)
+    kept = sweep.study(QWEN, system=SIP, context=131072, reserve=reserve)
+    axes = {"cp": (1, 2, 4), "tp": (1, 2, 4, 8), "pp": (1, 2), "dp": (1,)}
+    before, after = (grid.sweep_layouts(each, axes) for each in (free, kept))
+    room = 5.4e9 if reserve == 0.1 else 5e9
+    used = before.column("used")
+    assert list(after.feasible) == [bool(ok and x <= room) for ok, x in zip(before.feasible, used, strict=True)]
+    assert sum(map(bool, after.feasible)) < sum(map(bool, before.feasible))
+    assert any("reserve" in str(text) for text in after.reason)
+
+
 @pytest.mark.parametrize("mode", ["decode", "prefill"])
 def test_without_numpy_the_same(mode):
     """D-151: the scalar engine gives the vector engine's rows, reasons and frontier."""

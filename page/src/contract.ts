@@ -168,7 +168,7 @@ export interface ChipAsk {
 /** What is in the catalog. */
 export interface CatalogAsk {
   kind: "catalog";
-  what?: "devices" | "formats" | "models" | "profiles" | "systems";
+  what?: "devices" | "formats" | "links" | "models" | "profiles" | "systems";
 }
 
 /** Every combination of some fields' values, its frontier and the best under conditions. */
@@ -274,6 +274,7 @@ export interface ShardedAsk {
   scope?: "attention" | "ffn" | "full";
   ep?: number;
   outside?: boolean;
+  reserve?: string | number | null;
   axes?: Record<string, unknown[]>;
   around?: Record<string, unknown> | null;
   rows?: "all" | "distinct" | "feasible" | "pareto";
@@ -1508,6 +1509,7 @@ export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {
     "scope",
     "ep",
     "outside",
+    "reserve",
     "axes",
     "around",
     "rows",

@@ -35,6 +35,7 @@ from rooflab.model import Attention, Block, Dense, Indexer, LatentAttention, Mod
 from rooflab.price import StepTime, rates_of
 from rooflab.profiles import PROFILES
 from rooflab.system import System
+from rooflab.units import parse
 from rooflab.work import FORMATS, Layout, Precision, Step, size_of
 
 A_PRICE = "set one with --set 'price=2 USD/h', or changes={'price': '2 USD/h'}"
@@ -398,6 +399,17 @@ def _system_rows() -> list[dict[str, Any]]:
     return rows
 
 
+def _link_rows() -> list[dict[str, Any]]:
+    """Named links: what one message step sees, one direction, per device."""
+    rows = []
+    for name in catalog.link_names():
+        table = catalog.link_table(name)
+        figures = {field: parse(table[field], unit) for field, unit in (("bandwidth", "byte/s"), ("latency", "s"))}
+        rest = {field: table[field] for field in ("topology", "confidence")}
+        rows.append({"name": name, **figures, **rest, "note": next(iter(table.get("notes", ())), "")})
+    return rows
+
+
 def _format_rows() -> list[dict[str, Any]]:
     return [{"name": k, "bytes": f.size, "rate": f.rate, "note": f.note} for k, f in FORMATS.items()]
 
@@ -406,6 +418,7 @@ _ROWS: dict[str, Any] = {
     "models": _model_rows,
     "devices": lambda: [_device_row(name) for name in catalog.device_names()],
     "systems": _system_rows,
+    "links": _link_rows,
     "formats": _format_rows,
     "profiles": lambda: [
         {

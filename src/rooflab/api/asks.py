@@ -154,7 +154,7 @@ class CatalogAsk(
 ):
     """What is in the catalog."""
 
-    what: Literal["models", "systems", "devices", "formats", "profiles"] = "models"
+    what: Literal["models", "systems", "devices", "links", "formats", "profiles"] = "models"
 
 
 Ask = InspectAsk | EstimateAsk | StepAsk | ExplainAsk | FitAsk | ChipAsk | CatalogAsk

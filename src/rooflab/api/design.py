@@ -34,7 +34,16 @@ from rooflab.api.design_asks import (
     Table,
 )
 from rooflab.api.quantities import units_of
-from rooflab.api.resolve import layout_of, model_of, precision_of, prices_of, profile_of, system_of, workload_of
+from rooflab.api.resolve import (
+    layout_of,
+    model_of,
+    precision_of,
+    prices_of,
+    profile_of,
+    reserve_of,
+    system_of,
+    workload_of,
+)
 from rooflab.api.spans import MOST_ROWS, values_of
 from rooflab.api.tables import kept_rows, reasons_of, table_of
 from rooflab.catalog import rules
@@ -336,7 +345,7 @@ def study_of(ask: ShardedAsk) -> tuple[grid.Study, list[str]]:
     precision, notes = precision_of(model, ask)
     asked = sweep.study(
         model, system=system_of(ask.on, ask.changes), context=ask.context, batch=ask.batch, mode=ask.mode,
-        scope=ask.scope, precision=precision, outside=ask.outside, ep=ask.ep,
+        scope=ask.scope, precision=precision, outside=ask.outside, ep=ask.ep, reserve=reserve_of(ask.reserve or 0.0),
     )  # fmt: skip
     return asked, [*model.notes, *notes]
 

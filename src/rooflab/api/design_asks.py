@@ -108,6 +108,8 @@ class ShardedAsk(_Ask, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
     ep: Degree = 1
     outside: bool = False
     """Also embedding, output head and sends between pipeline stages, which the reference leaves out."""
+    reserve: str | float | None = None
+    """Memory of a device that no layout may use: 10%, or 2 GB; None keeps nothing, as the reference does."""
     axes: dict[str, list[Any]] = {}
     around: dict[str, Any] | None = None
     """A layout whose knobs are varied one at a time; None takes the fastest."""

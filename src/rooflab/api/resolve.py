@@ -153,7 +153,7 @@ def profile_of(ask: _Placed) -> Profile:
             raise InputError(f"switches: {shown(key)} is not a switch of a profile{nearest(key, known)}")
         changes[key] = _switch(key, value, getattr(chosen, key))
     if ask.reserve is not None:
-        changes["reserve"] = _reserve(ask.reserve)
+        changes["reserve"] = reserve_of(ask.reserve)
     return msgspec.structs.replace(chosen, **changes) if changes else chosen
 
 
@@ -178,7 +178,7 @@ def _switch(key: str, value: Any, old: Any) -> Any:
             raise InputError(f"switches.{key}: {shown(value)} is not one of {', '.join(_CHOICES[key])}")
         return value
     if key == "reserve":
-        return _reserve(value)
+        return reserve_of(value)
     if isinstance(old, bool):
         if not isinstance(value, bool):
             raise InputError(f"switches.{key}: {shown(value)} must be true or false")
@@ -192,7 +192,7 @@ def _switch(key: str, value: Any, old: Any) -> Any:
     raise InputError(f"switches.{key}: cannot be changed here")
 
 
-def _reserve(value: Any) -> float:
+def reserve_of(value: Any) -> float:
     """A reserve: a share of the memory below 1, or bytes."""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1:
         return float(value)

@@ -83,7 +83,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "catalog": Command(
         CatalogAsk,
-        "What RoofLab knows: models, systems, devices, number formats, profiles.",
+        "What RoofLab knows: models, systems, devices, links, number formats, profiles.",
         ("rooflab catalog models", "rooflab catalog systems", "rooflab catalog devices --json"),
     ),
     "ask": Command(

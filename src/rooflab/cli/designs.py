@@ -331,6 +331,9 @@ def sharded(
     outside: Outside = False,
     weights: Weights = None,
     kv: Cache = None,
+    reserve: Annotated[
+        str | None, typer.Option(help="Memory of a device that no layout may use: 10% or 2 GB.", metavar="SIZE")
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option(help="Write every row to a .csv or .parquet file.", metavar="FILE", rich_help_panel="Output"),
@@ -345,7 +348,7 @@ def sharded(
     chosen = {name: _only(name, values) for name, values in _axes(around, "--around").items()}
     ask = _asked(
         "sharded", model=model, on=on, mode=mode, scope=scope, axes=_axes(axis, "--axis"), around=chosen,
-        outside=outside or None, weights=weights, kv=kv, rows="pareto",
+        outside=outside or None, weights=weights, kv=kv, reserve=reserve, rows="pareto",
         **_counts({"context": context, "batch": batch, "ep": ep}),
     )  # fmt: skip
     asked, notes = study_of(ask)

@@ -128,7 +128,7 @@ def chip(model: Any, on: Any, *, batch: Any = 1, context: Any = 4096, **options:
 
 
 def catalog(what: str = "models") -> Result:
-    """Entries of a shelf of the catalog: models, systems, devices, formats or profiles."""
+    """Entries of a shelf of the catalog: models, systems, devices, links, formats or profiles."""
     return _ask("catalog", what=what)
 
 

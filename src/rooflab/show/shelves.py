@@ -101,6 +101,7 @@ def catalog_page(report: Report) -> Page:
         "models": "rooflab inspect NAME",
         "systems": "rooflab estimate MODEL --on NAME",
         "devices": 'rooflab estimate MODEL --on NAME, or --on "8x NAME"',
+        "links": '--set "links.0.bandwidth=450 GB/s"',
         "formats": "--weights NAME, --kv NAME",
         "profiles": "--profile NAME",
     }[report["what"]]
@@ -139,6 +140,11 @@ def _system(entry: Mapping[str, Any]) -> Row:
     return (name, entry["title"], entry["device"], f"{entry['devices']:,}", links)
 
 
+def _link(entry: Mapping[str, Any]) -> Row:
+    figures = (shown(entry["bandwidth"], "byte/s"), shown(entry["latency"], "s"))
+    return (Cell(entry["name"], "strong"), *figures, entry["topology"], entry["note"], Cell(entry["confidence"], "quiet"))
+
+
 _SHELVES: dict[str, tuple[tuple[Column, ...], Callable[[Mapping[str, Any]], Row]]] = {
     "models": (
         (
@@ -174,6 +180,17 @@ _SHELVES: dict[str, tuple[tuple[Column, ...], Callable[[Mapping[str, Any]], Row]
             Column("links, inner first", wraps=True, rank=2),
         ),
         _system,
+    ),
+    "links": (
+        (
+            Column("Link"),
+            Column("one way", right=True),
+            Column("latency", right=True),
+            Column("topology", rank=2),
+            Column("", wraps=True, rank=3),
+            Column("sure", rank=1),
+        ),
+        _link,
     ),
     "formats": (
         (Column("Format"), Column("bytes", right=True), Column("runs at"), Column("", wraps=True, tone="quiet")),

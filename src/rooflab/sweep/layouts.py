@@ -99,12 +99,14 @@ def study(
     precision: Precision | None = None,
     outside: bool = False,
     ep: int = 1,
+    reserve: Number = 0.0,
     used: Profile | None = None,
 ) -> Study:
     """A checked study.
 
     `outside` adds embedding, head, norms' weights and sends between pipeline stages, which the reference leaves out
-    (requirement D-911). The scope is full, attention (attention weights and cache) or ffn (feed-forward weights).
+    (requirement D-911); `reserve`, a share or bytes, is memory that no layout may use. The scope is full, attention
+    (attention weights and cache) or ffn (feed-forward weights).
     """
     if not isinstance(model, Model):
         raise InputError(f"model: {shown(model)} is not a Model; read one with rooflab.hf.load")
@@ -119,7 +121,7 @@ def study(
             raise InputError(f"{name}: {shown(value)} must be at least 1")
     if ep > 1 and not any(getattr(block.ffn, "experts", 0) for block in model.blocks):
         raise InputError(f"ep: {model.name} has no experts to spread over {ep} ranks; use ep=1")
-    chosen = used or msgspec.structs.replace(profile("sharded"), outside=outside)
+    chosen = used or msgspec.structs.replace(profile("sharded"), outside=outside, reserve=reserve)
     return Study(
         model=model,
         system=system,
@@ -322,14 +324,16 @@ def _frame(asked: Study, grid: Grid, columns: dict[str, Any]) -> Frame:
     memory, peak = asked.system.device.memory, asked.system.device.rate("bf16")
     used = _added(_added(columns["weights"], columns["kv"]), columns["workspace"])
     valid = _mapped(lambda x: x > 0, columns.pop("placement_valid"))
-    holds = _mapped(lambda x: x <= memory, used)
+    room = memory - fits.reserve_bytes(asked.profile, memory)
+    holds = _mapped(lambda x: x <= room, used)
     inner = placement.unit_size(asked.system)
     rules = refusals(asked, grid)
     rules.append(
         (_mapped(lambda x: x <= asked.system.devices, columns["devices"]), "needs more devices than there are")
     )
     rules.append((valid, f"tp and cp inside one unit need more than its {inner:g} devices"))
-    rules.append((holds, "needs more memory than the device has"))
+    over = "the reserve leaves" if asked.profile.reserve else "the device has"
+    rules.append((holds, f"needs more memory than {over}"))
     feasible, reason = _judged(grid, rules)
     flop = useful_flop(asked)
     dp = grid.values("dp")
@@ -344,7 +348,7 @@ def _frame(asked: Study, grid: Grid, columns: dict[str, Any]) -> Frame:
         "throughput": _mapped(lambda t, d: tokens * d / num.maximum(t, LEAST), columns["latency"], dp),
         "used": used,
         "memory_share": _mapped(lambda x: x / memory, used),
-        "free": _mapped(lambda x: num.maximum(memory - x, 0.0), used),
+        "free": _mapped(lambda x: num.maximum(room - x, 0.0), used),
         "fits_memory": holds,
         "placement_valid": valid,
         "same_as": _same_as(asked, grid),

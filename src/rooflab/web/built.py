@@ -15,7 +15,7 @@ from rooflab.units import InputError
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "page"
-SHELVES = ("models", "systems", "devices", "formats", "profiles")
+SHELVES = ("models", "systems", "devices", "links", "formats", "profiles")
 
 
 def page() -> Path:
