@@ -587,7 +587,14 @@ def test_every_operator_is_explained_by_formulas_that_evaluate_to_it(name: str, 
 
 @pytest.mark.parametrize(
     ("subject", "basis"),
-    [("kv", "exact"), ("weights", "exact"), ("memory", "assumed"), ("tpot", "fitted"), ("ttft", "fitted"), ("cost", "fitted")],
+    [
+        ("kv", "exact"),
+        ("weights", "exact"),
+        ("memory", "assumed"),
+        ("tpot", "fitted"),
+        ("ttft", "fitted"),
+        ("cost", "fitted"),
+    ],
 )
 def test_a_total_says_its_basis(subject: str, basis: str):
     """E-22, A-066: counts are exact, totals with a rule of thumb in them assumed, times what their operators are."""

@@ -142,7 +142,13 @@ def _system(entry: Mapping[str, Any]) -> Row:
 
 def _link(entry: Mapping[str, Any]) -> Row:
     figures = (shown(entry["bandwidth"], "byte/s"), shown(entry["latency"], "s"))
-    return (Cell(entry["name"], "strong"), *figures, entry["topology"], entry["note"], Cell(entry["confidence"], "quiet"))
+    return (
+        Cell(entry["name"], "strong"),
+        *figures,
+        entry["topology"],
+        entry["note"],
+        Cell(entry["confidence"], "quiet"),
+    )
 
 
 _SHELVES: dict[str, tuple[tuple[Column, ...], Callable[[Mapping[str, Any]], Row]]] = {
