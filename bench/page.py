@@ -1,6 +1,6 @@
 """How fast the page is, in Chromium: from a move of a slider to its repaint, and from the address to the first result.
 
-    python bench/page.py [--json] [--steps 40] [--starts 3] [--profile out.json]
+    python bench/page.py [--json] [--steps 40] [--starts 3] [--side served]
 
 Both transports are measured: the local server, and a written site whose engine runs in the page. Times come from the page's
 own clock: a step is timed from the input event to the first frame after the number has changed. Ratios are to an empty
@@ -57,7 +57,7 @@ async ([label, steps, selector]) => {
   }));
   const slider = document.querySelector(`input[aria-label="${label}"]`);
   const number = document.querySelector(selector);
-  const most = Number(slider.max);
+  const least = Number(slider.min), room = Number(slider.max) - least;
   const read = () => number.title + number.textContent;
   const changed = (before, from) => new Promise((done) => {
     const seen = () => {
@@ -73,7 +73,7 @@ async ([label, steps, selector]) => {
   });
   const times = [];
   for (let i = 0; i < steps; i += 1) {
-    slider.value = String(most * (0.15 + 0.45 * ((i * 0.618) % 1)));
+    slider.value = String(least + room * (0.15 + 0.45 * ((i * 0.618) % 1)));
     const before = read(), from = performance.now();
     slider.dispatchEvent(new Event("input", { bubbles: true }));
     const took = await changed(before, from);

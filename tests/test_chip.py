@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rooflab import catalog, chip, explain, graph
+from rooflab.api import answer
 from rooflab.chip import formulas
 from rooflab.chip.roofline import _weights_by_class
 from rooflab.model import Attention, Block, Dense, Indexer, LatentAttention, Model, MoE, Recurrent
@@ -459,6 +460,31 @@ def test_D_239_batch_that_memory_allows():
     assert chip.memory_batch(QWEN, BF16, Layout(attention_dp=2), system, 8192) == 2 * 57
 
 
+@pytest.mark.parametrize("profile", ["operator", "sharded", "envelope"])
+@pytest.mark.parametrize(
+    ("model", "layout"),
+    [
+        ("llama-3.1-70b", {"tp": 8}),
+        ("llama-3.1-70b", {"tp": 2, "pp": 2}),
+        ("qwen3-30b-a3b", {"tp": 2, "attention_dp": 4, "ep": 8}),
+        ("qwen3-next-80b-a3b", {"tp": 2, "pp": 2, "reserve": "2 GB"}),
+    ],
+)
+def test_C_014_memory_is_counted_as_the_fit_counts_it(model, layout, profile):
+    """C-046, C-047, E-09: one answer to how many sequences a device holds, whoever asks; an extra one is too many."""
+    asked = {"model": model, "on": "8x h100-sxm", "profile": profile, "batch": 8, **layout}
+    fit = answer({"kind": "fit", **asked, "prompt": 4000, "output": 96})
+    limits = answer({"kind": "chip", **asked, "context": 4096, "prompt": 4000})["chip"]
+    assert limits["memory"]["used"] == pytest.approx(fit["memory"]["used"], rel=1e-12)
+    assert limits["memory"]["reserve"] == fit["memory"]["reserve"]
+    assert limits["memory_batch"] == fit["max_batch"] > 8
+    for batch, over in ((fit["max_batch"], False), (fit["max_batch"] + 1, True)):
+        asked["batch"] = batch
+        assert (
+            answer({"kind": "chip", **asked, "context": 4096, "prompt": 4000})["chip"]["memory"]["over_budget"] is over
+        )
+
+
 # ------------------------------------------------------------------------------------------------------------- report
 
 
@@ -589,15 +615,29 @@ def test_C_040_045_curves_are_at_the_standard_points():
     contexts = [128, 512, 2048, 8192, 32768, 131072, 524288, 1048576]
     assert [point.batch for point in curves.step_latency] == [point.batch for point in curves.token_latency] == doubling
     assert [point.batch for point in curves.memory_vs_batch] == doubling
-    assert [point.context for point in curves.memory_vs_context] == [point.context for point in curves.knee] == contexts
+    assert [point.context for point in curves.memory_vs_context] == sorted([*contexts, 1000])
+    assert {point.context for point in curves.knee} > {*contexts, 1000}  # and some near L* = 3,014.66, where it grows
+    assert sum(0.8 * 3014.66 < point.context < 3014.66 for point in curves.knee) == 2
     assert curves.step_latency[3] == report.step
     assert curves.token_latency[3] == report.token
     assert curves.memory_vs_batch[3] == report.memory
     assert [curve.ratio for curve in curves.cost_at_context] == [0.25, 0.5, 1, 2, 5]
     for curve in curves.cost_at_context:  # the cache takes S/L* of the compute time
         assert close(curve.points[0].kv, curve.ratio * curve.points[0].compute)
-    assert [point.batch is None for point in curves.knee] == [context >= 3014.656 for context in contexts]
+    assert all((point.batch is None) == (point.context >= 3014.656) for point in curves.knee)
     assert report.step_formula.startswith("t_step = N·b/W")
+
+
+def test_C_043_curves_reach_the_batch_that_the_chip_wants():
+    """A mixture of 8 times its active weights: B* = 31.25 · N_total / N_active is past 100, and curves go on to twice that."""
+    report = chip.report(MIXTURE, machine(64e12, 256e9, 200e9), batch=3000, context=1000)
+    assert report.good_batch > 1024
+    for curve in (report.curves.step_latency, *(each.points for each in report.curves.cost_at_context)):
+        assert curve[-1].batch >= report.good_batch
+        assert 3000 in [point.batch for point in curve]
+    below, past = report.curves.cost_at_context[0], report.curves.cost_at_context[-1]
+    assert below.points[-1].compute > below.points[-1].memory  # past L* no batch brings compute level
+    assert all(point.compute < point.memory for point in past.points)
 
 
 def test_C_017_notes_state_the_convention():

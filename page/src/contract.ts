@@ -148,7 +148,9 @@ export interface FitAsk {
   cached?: number;
 }
 
-/** The chip roofline: critical batch, balance context, knee, regimes, budgets. */
+/** The chip roofline: critical batch, balance context, knee, regimes, budgets.
+
+Rates are the chip's peaks whatever the profile; the layout and the profile decide what one device holds. */
 export interface ChipAsk {
   kind: "chip";
   model: string | Record<string, unknown>;
@@ -156,13 +158,29 @@ export interface ChipAsk {
   kv?: string | null;
   on: string | Record<string, unknown>;
   changes?: Record<string, unknown>;
-  batch?: number;
-  context?: number;
-  flops_multiplier?: number;
-  bandwidth_multiplier?: number;
   tp?: number;
   pp?: number;
   cp?: number;
+  dp?: number;
+  ep?: number;
+  attention_dp?: number;
+  ep_mode?: "dedicated" | "overlay";
+  kv_shard?: "replicate" | "split" | null;
+  ffn_scope?: "tp" | "tp_cp" | "tp_cp_dp" | null;
+  ring?: "kv" | "qoml";
+  tp_placement?: "cube" | "inner" | "outer" | "pe" | null;
+  cp_placement?: "cube" | "inner" | "outer" | "pe" | null;
+  microbatches?: number;
+  profile?: string;
+  prices?: string | null;
+  engine?: "sglang" | "trtllm" | "vllm";
+  switches?: Record<string, unknown>;
+  reserve?: string | number | null;
+  batch?: number;
+  context?: number;
+  prompt?: number | null;
+  flops_multiplier?: number;
+  bandwidth_multiplier?: number;
 }
 
 /** What is in the catalog. */
@@ -1406,13 +1424,29 @@ export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {
     "kv",
     "on",
     "changes",
-    "batch",
-    "context",
-    "flops_multiplier",
-    "bandwidth_multiplier",
     "tp",
     "pp",
-    "cp"
+    "cp",
+    "dp",
+    "ep",
+    "attention_dp",
+    "ep_mode",
+    "kv_shard",
+    "ffn_scope",
+    "ring",
+    "tp_placement",
+    "cp_placement",
+    "microbatches",
+    "profile",
+    "prices",
+    "engine",
+    "switches",
+    "reserve",
+    "batch",
+    "context",
+    "prompt",
+    "flops_multiplier",
+    "bandwidth_multiplier"
   ],
   "catalog": [
     "what"

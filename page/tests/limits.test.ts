@@ -1,13 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { about, further, merged, multiplier, regimeOf, short } from "../src/views/limits/report";
+import { about, multiplier, regimeOf, short } from "../src/views/limits/report";
 
 describe("limits", () => {
-  it("merges more points of a curve, each place once, in order", () => expect(merged([1, 2, 8], [4, 2], (x) => x)).toEqual([1, 2, 4, 8]));
-  it("doubles the batch until the end is covered, a few times at most", () => {
-    expect(further(256, 591)).toEqual([512, 1024]);
-    expect(further(256, 100)).toEqual([]);
-    expect(further(256, 1e9)).toHaveLength(6);
-  });
   it("C-022: multipliers of the address stay in their range", () => {
     expect(multiplier("2.5")).toBe(2.5);
     for (const bad of [undefined, "", "0", "9", "x"]) expect(multiplier(bad)).toBe(1);

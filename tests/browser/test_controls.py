@@ -242,7 +242,7 @@ def test_the_charts_of_limits_are_walked_by_the_keyboard(reader, served):
     """C-045, C-069: the view is a place of the app; arrows go along a curve and say its values; memory is apart from compute."""
     page = reader().open(served)
     page.get_by_role("navigation", name="Views").get_by_role("link", name="Limits").click()
-    page.wait_for_selector("[data-whole=true] svg.walked")
+    page.wait_for_selector("svg.walked")
     chart = page.locator(".panel", has_text="Cost per token against batch").locator("svg.walked")
     chart.focus()
     said = chart.locator("xpath=following-sibling::span[@aria-live]")

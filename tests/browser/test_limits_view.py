@@ -89,7 +89,6 @@ def test_knobs_scale_the_chip_and_mark_the_sensitivity(reader, address):
 def test_every_plot_says_itself_in_words_in_a_table_and_in_a_file(reader, served, title):
     """F-03 for C-040..C-049: a text alternative with values, the table, and a CSV in SI units."""
     page = reader().open(served + LLAMA)
-    page.wait_for_selector("[data-whole=true]")  # the points between come a moment later
     panel = page.locator("section.panel").filter(has=page.get_by_role("heading", name=title, exact=True))
     words = panel.get_by_role("img").get_attribute("aria-label")
     assert sum(each.isdigit() for each in words) > 6

@@ -27,7 +27,16 @@ from rooflab.api.asks import (
 )
 from rooflab.api.detail import op_report, roofs_of, steps_of
 from rooflab.api.quantities import units_of
-from rooflab.api.resolve import Setting, model_of, precision_of, setting_of, system_of, workload_of
+from rooflab.api.resolve import (
+    Setting,
+    cut_of,
+    model_of,
+    precision_of,
+    profile_of,
+    setting_of,
+    system_of,
+    workload_of,
+)
 from rooflab.api.stored import stored
 from rooflab.estimate import Estimate, Figures, Scene, estimate
 from rooflab.fits import Memory
@@ -316,22 +325,25 @@ def answer_step(ask: StepAsk) -> StepReport:
 
 def answer_chip(ask: ChipAsk) -> ChipReport:
     """The chip roofline on the user's own machine (requirements C, D-900)."""
-    model = model_of(ask.model)
-    precision, notes = precision_of(model, ask)
+    model, used = model_of(ask.model), profile_of(ask)
+    precision, notes = precision_of(model, ask, used)
     system = system_of(ask.on, ask.changes)
+    layout, more = cut_of(ask, model, system, used)
     found = chip.report(
         model,
         system,
         batch=ask.batch,
         context=ask.context,
         precision=precision,
-        layout=Layout(tp=ask.tp, pp=ask.pp, cp=ask.cp),
+        layout=layout,
+        profile=used,
+        prompt=float(min(ask.prompt or ask.context, ask.context)),
         flops_multiplier=ask.flops_multiplier,
         bandwidth_multiplier=ask.bandwidth_multiplier,
     )
     data = msgspec.to_builtins(found)
     return ChipReport(
-        **header(ask, ChipReport, [*model.notes, *notes, *data.pop("notes", [])]),
+        **header(ask, ChipReport, [*model.notes, *notes, *more, *data.pop("notes", [])]),
         name=model.name,
         system=system.name,
         chip=data,

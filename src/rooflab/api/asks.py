@@ -135,18 +135,18 @@ class FitAsk(_Loaded, frozen=True, kw_only=True, forbid_unknown_fields=True, tag
     """Whether it fits, what is over and by how much, and the smallest changes that would help."""
 
 
-class ChipAsk(_Ask, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="chip"):
-    """The chip roofline: critical batch, balance context, knee, regimes, budgets."""
+class ChipAsk(_Placed, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="chip"):
+    """The chip roofline: critical batch, balance context, knee, regimes, budgets.
 
-    on: Source
-    changes: dict[str, Any] = {}
+    Rates are the chip's peaks whatever the profile; the layout and the profile decide what one device holds.
+    """
+
     batch: Count = 1
     context: Count = 4096
+    prompt: Count | None = None
+    """Tokens of the context that a prefill has at once; None takes all of them."""
     flops_multiplier: Factor = 1.0
     bandwidth_multiplier: Factor = 1.0
-    tp: Degree = 1
-    pp: Degree = 1
-    cp: Degree = 1
 
 
 class CatalogAsk(

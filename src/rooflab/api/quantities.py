@@ -13,7 +13,7 @@ from rooflab.units import unit_of
 
 _LATENCY: dict[str, str] = dict.fromkeys(("weight", "compute", "kv", "memory", "total"), "s")
 _BUDGET = {
-    **dict.fromkeys(("weights", "kv", "transient", "used", "budget", "free"), "byte"),
+    **dict.fromkeys(("weights", "kv", "transient", "reserve", "used", "budget", "free"), "byte"),
     "context": "token",
 }
 _SENSITIVITY = {"intensity": "FLOP/byte", "critical_batch": "1"}
@@ -54,7 +54,7 @@ _OPEN: dict[type, dict[str, str]] = {
             "context": "token", "intensity": "FLOP/byte", "base_intensity": "FLOP/byte", "critical_batch": "1",
             "base_critical_batch": "1", "dense_critical_batch": "1", "sparsity": "1", "balance_context": "token",
             "context_ratio": "1", "knee_batch": "1", "good_batch": "1", "good_context": "token", "utilization": "1",
-            "memory_batch": "1", "flops_multiplier": "1", "bandwidth_multiplier": "1", "regimes.value": "s",
+            "memory_batch": "1", "max_context": "token", "flops_multiplier": "1", "bandwidth_multiplier": "1", "regimes.value": "s",
         }),
         **_under("chip.chip", _CHIP),
         **_under("chip.base", _CHIP),

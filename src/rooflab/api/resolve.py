@@ -237,16 +237,22 @@ def layout_of(ask: _Placed, model: Model, used: Profile) -> tuple[Layout, list[s
     return layout, notes
 
 
+def cut_of(ask: _Placed, model: Model, system: System, used: Profile) -> tuple[Layout, list[str]]:
+    """The ask's layout and what to say about it; a refused one is an InputError with its reasons."""
+    layout, notes = layout_of(ask, model, used)
+    holds, reasons = feasible(layout_rules(model, layout, system, used))
+    if not holds:
+        raise InputError(f"layout: {'; '.join(reasons)}{_allowed(model, layout, system, used, reasons)}")
+    return layout, notes
+
+
 def setting_of(ask: _Placed) -> Setting:
     """Model, formats, layout, system and profile of a placed question; a refused layout is an InputError with its reasons."""
     model = model_of(ask.model)
     used = profile_of(ask)
     precision, notes = precision_of(model, ask, used)
-    layout, more = layout_of(ask, model, used)
     system = system_of(ask.on, ask.changes)
-    holds, reasons = feasible(layout_rules(model, layout, system, used))
-    if not holds:
-        raise InputError(f"layout: {'; '.join(reasons)}{_allowed(model, layout, system, used, reasons)}")
+    layout, more = cut_of(ask, model, system, used)
     pricer, priced = pricer_of(ask, system, layout, used)
     notes = [*model.notes, *notes, *more, *_rate_notes(precision, system, used), *_cache_notes(model, layout), *priced]
     if used.name in PROFILES and pricer is None:

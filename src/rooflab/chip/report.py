@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from rooflab import num
 from rooflab.chip import memory as m
 from rooflab.chip import roofline as r
 from rooflab.chip import tables as t
@@ -14,11 +15,18 @@ from rooflab.chip.memory import MemoryBudget
 from rooflab.chip.roofline import Chip, Latency, Sensitivity
 from rooflab.chip.tables import FormulaRow, RegimeRow
 from rooflab.model import Model
+from rooflab.profiles import Profile
 from rooflab.system import System
 from rooflab.units import InputError, parse, parse_count
 from rooflab.work import Layout, Precision
 
 Number = Any
+MOST_BATCHES = 17
+"""Doublings of a curve over the batch at most: 1 to 65,536."""
+MEMORY_BATCHES = 1024.0  # count
+"""Where the bars of memory over the batch end, unless the report's own batch is larger."""
+NEAR_BALANCE = (0.25, 0.5, 0.75, 0.9, 0.97)
+"""Shares of L* at which the knee is drawn besides, for it grows fastest there."""
 
 
 class KneePoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +46,10 @@ class CostCurve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Curves(msgspec.Struct, frozen=True, kw_only=True):
-    """The data of every plot; those over the batch are at the report's context and the other way round."""
+    """The data of every plot; those over the batch are at the report's context and the other way round.
+
+    Beside the standard points each holds the report's own, and those over the batch go on until they cover its good batch.
+    """
 
     step_latency: tuple[Latency, ...]
     token_latency: tuple[Latency, ...]
@@ -78,6 +89,8 @@ class ChipReport(msgspec.Struct, frozen=True, kw_only=True):
     context_ratio: float
     """S / L*."""
     knee_batch: float | None
+    max_context: float | None
+    """What the model's config allows; None where it does not say."""
     regime: str
     good_batch: float
     good_batch_reason: str
@@ -88,7 +101,7 @@ class ChipReport(msgspec.Struct, frozen=True, kw_only=True):
     token: Latency
     memory: MemoryBudget
     memory_batch: float | None
-    """Sequences that fit beside the weights; None where nothing is kept per sequence."""
+    """Sequences that fit beside weights, buffers and reserve; None where nothing is kept per sequence."""
     regimes: tuple[RegimeRow, ...]
     formulas: tuple[FormulaRow, ...]
     curves: Curves
@@ -109,11 +122,13 @@ def report(
     layout: Layout | None = None,
     flops_multiplier: Number = 1.0,
     bandwidth_multiplier: Number = 1.0,
+    profile: Profile = m.ENVELOPE,
+    prompt: Number | None = None,
 ) -> ChipReport:
     """The chip view of `model` on one device of `system`, decoding `batch` sequences of `context` tokens.
 
-    The multipliers change the device's FLOP rate and memory bandwidth, not its memory. The layout only decides what one
-    device holds; None puts the whole model on one device.
+    The multipliers change the device's FLOP rate and memory bandwidth, not its memory. The layout, the profile and the
+    prompt only decide what one device holds: None puts the whole model on one device, and sizes buffers for decoding alone.
     """
     batch = float(parse_count(batch, "batch"))
     context = float(parse_count(context, "context", dimension="token"))
@@ -122,8 +137,10 @@ def report(
     precision, layout = precision or Precision(), layout or Layout()
     base = r.of(model, precision, system.device, context)
     chip = base.scaled(flops, bandwidth)
-    budget = m.memory_budget(model, precision, layout, system, batch=batch, context=context)
-    cap = m.memory_batch(model, precision, layout, system, context)
+    good = r.good_batch(chip)
+    held = {"profile": profile, "prompt": prompt}
+    budget = m.memory_budget(model, precision, layout, system, batch=batch, context=context, **held)
+    cap = m.memory_batch(model, precision, layout, system, context, **held)
     return ChipReport(
         model=model.name,
         system=system.name,
@@ -131,16 +148,27 @@ def report(
         flops_multiplier=flops,
         bandwidth_multiplier=bandwidth,
         **_figures(chip, base, batch, context),
+        max_context=float(model.max_context) if model.max_context else None,
         memory=budget,
         memory_batch=_finite(cap),
         regimes=t.regime_table(chip, batch, context),
         formulas=t.formula_table(chip, context),
-        curves=_curves(model, precision, layout, system, chip, base, batch, context),
+        curves=Curves(
+            **_rate_curves(chip, base, batch, context),
+            memory_vs_context=m.memory_budget_vs_context(
+                model, precision, layout, system, batch=batch, contexts=_with(r.CONTEXTS, context), profile=profile,
+                output=None if prompt is None else context - num.minimum(prompt, context),
+            ),
+            memory_vs_batch=m.memory_budget_vs_batch(
+                model, precision, layout, system, context=context, **held,
+                batches=_with(_doublings(min(good.effective, MEMORY_BATCHES)), batch),
+            ),
+        ),
         caption=t.caption(chip, base, batch, context, flops, bandwidth),
         sparsity_hint=t.sparsity_hint(chip),
         guidance=t.guidance(chip, batch, context, cap, budget.weights <= budget.budget),
-        notes=t.notes(model, precision, system.device, chip, context),
-    )
+        notes=t.notes(model, precision, system.device, chip, context, budget, profile.name),
+    )  # fmt: skip
 
 
 def _figures(chip: Chip, base: Chip, batch: float, context: float) -> dict[str, Any]:
@@ -171,32 +199,34 @@ def _figures(chip: Chip, base: Chip, batch: float, context: float) -> dict[str, 
     }
 
 
-def _curves(
-    model: Model,
-    precision: Precision,
-    layout: Layout,
-    system: System,
-    chip: Chip,
-    base: Chip,
-    batch: float,
-    context: float,
-) -> Curves:
-    """Every plot at its standard points."""
+def _rate_curves(chip: Chip, base: Chip, batch: float, context: float) -> dict[str, Any]:
+    """Every plot that follows from the chip alone."""
     balance = r.balance_context(chip)
     ratios = r.CONTEXT_RATIOS if math.isfinite(balance) else ()
-    return Curves(
-        step_latency=r.step_latency_curve(chip, context),
-        token_latency=r.per_token_latency_curve(chip, context),
-        cost_at_context=tuple(
-            CostCurve(ratio=each, context=each * balance, points=r.per_token_latency_curve(chip, each * balance))
-            for each in ratios
-        ),
-        knee=tuple(KneePoint(context=each, batch=r.knee_batch(chip, each)) for each in r.CONTEXTS),
-        memory_vs_context=m.memory_budget_vs_context(model, precision, layout, system, batch=batch),
-        memory_vs_batch=m.memory_budget_vs_batch(model, precision, layout, system, context=context),
-        flops_sensitivity=r.ai_sensitivity(base, "flops"),
-        bandwidth_sensitivity=r.ai_sensitivity(base, "bw"),
-    )
+    batches = _with(_doublings(max(r.good_batch(chip).effective, batch)), batch)
+    near = [share * balance for share in NEAR_BALANCE if share * balance >= r.CONTEXTS[0]] if ratios else []
+    costs = {each: r.per_token_latency_curve(chip, each * balance, batches) for each in ratios}
+    return {
+        "step_latency": r.step_latency_curve(chip, context, batches),
+        "token_latency": r.per_token_latency_curve(chip, context, batches),
+        "cost_at_context": tuple(CostCurve(ratio=s, context=s * balance, points=costs[s]) for s in ratios),
+        "knee": tuple(KneePoint(context=s, batch=r.knee_batch(chip, s)) for s in _with(r.CONTEXTS, context, *near)),
+        "flops_sensitivity": r.ai_sensitivity(base, "flops"),
+        "bandwidth_sensitivity": r.ai_sensitivity(base, "bw"),
+    }
+
+
+def _doublings(end: float) -> tuple[float, ...]:
+    """The standard batches, and doublings of the last until `end` is covered."""
+    batches = list(r.BATCHES)
+    while batches[-1] < end and len(batches) < MOST_BATCHES:
+        batches.append(2.0 * batches[-1])
+    return tuple(batches)
+
+
+def _with(points: tuple[float, ...], *more: float) -> tuple[float, ...]:
+    """Points of an axis with others among them, each once, in order."""
+    return tuple(sorted({*points, *more}))
 
 
 def _multiplier(value: Number, field: str) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from rooflab.chip import roofline as r
+from rooflab.chip.memory import MemoryBudget
 from rooflab.chip.roofline import Chip
 from rooflab.model import Model
 from rooflab.system import Device
@@ -186,7 +187,9 @@ def caption(chip: Chip, base: Chip, batch: float, context: float, flops: float, 
     return " · ".join(parts)
 
 
-def notes(model: Model, precision: Precision, device: Device, chip: Chip, context: float) -> tuple[str, ...]:
+def notes(
+    model: Model, precision: Precision, device: Device, chip: Chip, context: float, budget: MemoryBudget, counted: str
+) -> tuple[str, ...]:
     """What the view assumes and leaves out, and what is particular about this model on this device (C-017)."""
     found = [
         "Peak roofline: no efficiency factor, so reading the weights takes exactly as long as multiplying by them at "
@@ -194,7 +197,12 @@ def notes(model: Model, precision: Precision, device: Device, chip: Chip, contex
         "Left out: embedding, output head, norms, attention scores, activation traffic and launch time. "
         "Weights, compute and cache are added, not overlapped. Every weight is read in every step, which overstates "
         "mixtures of experts at small batches.",
-        "Memory: nothing is kept for an engine's runtime, so more sequences fit here than in an estimate, which keeps a tenth.",
+        f"Memory is counted as the {counted} profile does, for the layout: "
+        + (
+            f"{shown(budget.reserve, 'byte')} of the device are kept for the runtime."
+            if budget.reserve
+            else "nothing is kept for a runtime."
+        ),
     ]
     found += [note for note in dict.fromkeys(_rate_notes(chip, precision, device)) if note]
     kv = chip.model

@@ -4,7 +4,7 @@ import { digits, text, whole } from "../../format";
 import type { Bound } from "../../words";
 
 export interface Latency { batch: number; weight: number; compute: number; kv: number; memory: number; total: number }
-export interface Budget { batch: number; context: number; weights: number; kv: number; transient: number; used: number; budget: number; free: number; over_budget: boolean }
+export interface Budget { batch: number; context: number; weights: number; kv: number; transient: number; reserve: number; used: number; budget: number; free: number; over_budget: boolean }
 export interface Sensitivity { multiplier: number; intensity: number; critical_batch: number }
 export interface FormulaRow { symbol: string; formula: string; with_numbers: string; meaning: string; value: number | null; unit: string; text: string }
 export interface RegimeRow { name: string; short_context: string; long_context: string; value: number | null; text: string }
@@ -21,6 +21,7 @@ export interface Limits {
   critical_batch: number;
   balance_context: number | null;
   knee_batch: number | null;
+  max_context: number | null;
   regime: string;
   good_batch: number;
   good_batch_reason: string;
@@ -50,20 +51,6 @@ export interface Limits {
 
 export function limitsOf(report: ChipReport | null): Limits | null {
   return report ? (report.chip as unknown as Limits) : null;
-}
-
-/** A curve with more of its points, each place once, in order. */
-export function merged<Point>(curve: Point[], more: Point[], at: (point: Point) => number): Point[] {
-  const places = new Map(curve.map((point) => [at(point), point]));
-  for (const point of more) places.set(at(point), point);
-  return [...places.values()].sort((a, b) => at(a) - at(b));
-}
-
-/** Doublings after the last batch of the curves until `end` is covered. */
-export function further(last: number, end: number, most = 6): number[] {
-  const found: number[] = [];
-  for (let batch = last * 2; found.length < most && batch < end * 2; batch *= 2) found.push(batch);
-  return found;
 }
 
 /** The regime's name in the words and colours of the other views. */
