@@ -158,7 +158,7 @@ COUNTS = {  # numbers without a unit: how many there are of something
     r"fleets\.(layout\..*|devices_per_replica|replicas|total|batch_at_limit|users_per_replica)|templates\..*|targets\..*",
     "sharded": r"totals\..*|reasons\..*|(table|sensitivities\.\w+)\.columns\..*|pareto|fastest|smallest|top_by_memory",
     "codesign": r"totals\..*|machines\.columns\..*|pareto|baseline|doublings\.(layout\..*|baseline_value|doubled_value)",
-    "rules": r"checks\.(value|limit)|copies\.copies|ranks\.rank|shapes\.params(_per_device)?|glossary\.value|guidance\..*",
+    "rules": r"checks\.(value|limit)|copies\.copies|ranks\.rank|shapes\.(params|layers)(_per_device)?|glossary\.value|guidance\..*",
     "compare": r"columns\.scenario\..*|rows\.(values|best)|stages\.best|switches\.(first|second)",  # a row carries its own unit
     "document": "none",
     "unpack": r"scenarios\.ask\..*",
@@ -764,7 +764,7 @@ def test_the_classroom_refuses_what_it_does_not_cover(name: str):
     placed = {key: PLACED[name][key] for key in ("model", "on")}
     for kind in ("estimate", "step", "fit", "explain"):
         more = {"op": "ttft"} if kind == "explain" else {}
-        with pytest.raises(InputError, match=r"classroom.*use operator"):
+        with pytest.raises(InputError, match=r"classroom.*take another profile"):
             api.answer({"kind": kind, **placed, "profile": "classroom", **more})
 
 
@@ -772,7 +772,7 @@ def test_the_classroom_knows_only_tensor_parallelism():
     """B-060: other axes, and uneven heads, are refused."""
     ask = {"kind": "estimate", "model": "llama-3.1-8b", "on": "dgx-h100", "profile": "classroom"}
     for axis in ("pp", "cp", "dp"):
-        with pytest.raises(InputError, match=f"{axis}=2: the classroom profile knows no {axis}"):
+        with pytest.raises(InputError, match=f"{axis}=2: the classroom profile has no {axis}"):
             api.answer({**ask, axis: 2})
     with pytest.raises(InputError, match="KV heads"):
         api.answer({**ask, "tp": 16})
@@ -804,7 +804,7 @@ def test_notes_say_what_was_done_on_the_way():
     assert "latent cache" not in notes(**PLACED["latent dp"])
     assert "exceed the model's longest context of 1,024" in notes(model="gpt2", on="h100-sxm")
     assert "fp16 rate" in notes(model="llama-3.1-8b", on="t4")
-    assert "no price is known for t4, so no cost: set one with --set" in notes(model="llama-3.1-8b", on="t4")
+    assert "no price is known for t4, so no cost: set the price of a device" in notes(model="llama-3.1-8b", on="t4")
     assert "price: given" in notes(model="llama-3.1-8b", on="t4", changes={"price": "1 USD/h"})
 
 

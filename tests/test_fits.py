@@ -133,7 +133,7 @@ def test_the_calculator_shards_heads_evenly_only():
         assert refused(lab, classroom, tp=degree) == []
     assert refused(lab, classroom, tp=16) == ["tp=16 does not divide the 8 KV heads evenly"]
     assert refused(lab, OPERATOR, tp=16) == []
-    assert refused(lab, classroom, pp=2) == ["pp=2: the classroom profile knows no pp"]
+    assert refused(lab, classroom, pp=2) == ["pp=2: the classroom profile has no pp; take 1 or another profile"]
 
 
 @pytest.mark.parametrize("kind", ["moe", "latent", "recurrent", "windowed", "indexed"])

@@ -10,7 +10,7 @@ from rooflab.catalog import rules
 from rooflab.estimate import Workload, estimate
 from rooflab.fits import memory
 from rooflab.fitted import USUAL, pricer_of
-from rooflab.model import Attention, Block, Dense, Model
+from rooflab.model import Attention, Block, Dense, Model, MoE
 from rooflab.plan.checks import Scenario
 from rooflab.profiles import profile
 from rooflab.units import InputError
@@ -277,21 +277,61 @@ def test_ranks_by_hand():
     assert split[1].kv_heads == "0.5 of 0"
     assert split[1].note == "part 2 of 2 of its width"
     assert math.fsum(row.key for row in split) == 36 * 4096 * 8 * 128 * 2
-    assert plan.ranks(DEEPSEEK, BF16, Layout(tp=8), context=4096) == ()
+    latent = plan.ranks(DEEPSEEK, BF16, Layout(tp=8), context=4096)
+    assert [row.query_heads for row in latent][:2] == ["0–15", "16–31"]
+    assert latent[0].kv_heads == "one latent"
+    assert latent[0].kv == 61 * 4096 * 576 * 2
 
 
 def test_shapes_by_hand():
     """D-113, D-051: columns of W_Q, W_K, W_V, gate and up, rows of W_O and down; products multiply to their weights."""
     rows = {one.tensor: one for one in plan.shapes(QWEN, BF16, Layout(tp=8), context=4096, batch=2)}
-    assert (rows["W_Q"].whole, rows["W_Q"].per_device) == ("4096 × 4096", "4096 × 512")
-    assert (rows["W_K"].whole, rows["W_K"].per_device) == ("4096 × 1024", "4096 × 128")
-    assert (rows["W_O"].whole, rows["W_O"].per_device) == ("4096 × 4096", "512 × 4096")
-    assert (rows["W_down"].whole, rows["W_down"].per_device) == ("12288 × 4096", "1536 × 4096")
+    assert (rows["W_Q"].whole, rows["W_Q"].per_device) == ("4,096 × 4,096", "4,096 × 512")
+    assert (rows["W_K"].whole, rows["W_K"].per_device) == ("4,096 × 1,024", "4,096 × 128")
+    assert (rows["W_O"].whole, rows["W_O"].per_device) == ("4,096 × 4,096", "512 × 4,096")
+    assert (rows["W_down"].whole, rows["W_down"].per_device) == ("12,288 × 4,096", "1,536 × 4,096")
     assert rows["K and V"].bytes == 2 * 4096 * 2 * 8 * 128 * 2
     assert rows["K and V"].bytes_per_device == rows["K and V"].bytes / 8
-    assert rows["down"].per_device == "[2, 1536] · [1536, 4096] → [2, 4096]"
+    assert rows["down"].per_device == "(2 × 1,536) · (1,536 × 4,096) → 2 × 4,096"
     for one in rows.values():
         assert one.params_per_device <= one.params
+
+
+@pytest.mark.parametrize(
+    "layout", [Layout(), Layout(tp=2, pp=4), Layout(tp=4, cp=2), Layout(tp=2, attention_dp=4, ep=8)]
+)
+@pytest.mark.parametrize("name", ["gpt2", "deepseek-v3", "qwen3-next-80b-a3b", "gpt-oss-20b", "llama-3.2-11b-vision"])
+def test_tensors_add_up_to_the_memory_of_a_device(name: str, layout: Layout):
+    """D-113, D-120, D-121: weights, cache and state of all rows are what the memory of the busiest device counts."""
+    model = hf.load(name)
+    if layout.ep > 1 and not any(isinstance(block.ffn, MoE) for block in model.blocks):
+        layout = Layout(tp=2, attention_dp=4)
+    precision, used = BF16, profile("operator")
+    found = plan.shapes(model, precision, layout, context=1048, batch=6)
+    held = memory(model, precision, layout, DGX, used, batch=6, context=1048, prompt=1000)
+    kept = [one for one in found if one.part in ("cache", "state")]
+    weights = [one for one in found if one.part not in ("cache", "state", "step")]
+    assert math.fsum(one.all_per_device for one in kept) == pytest.approx(held.kv, rel=1e-12)
+    assert math.fsum(one.all_per_device for one in weights) == pytest.approx(held.weights, rel=1e-12)
+    if layout.devices() == 1:
+        assert math.fsum(one.all_bytes for one in weights) == pytest.approx(held.weights, rel=1e-12)
+    assert any(one.part == "state" for one in kept) == (name == "qwen3-next-80b-a3b")
+
+
+def test_every_tensor_of_a_model_by_hand():
+    """D-120: Llama-3.1-70B is 80 layers of seven matrices, a table and a head of 128,256 rows, and 161 norms of 8,192."""
+    rows = {one.tensor: one for one in plan.shapes(LLAMA, BF16, Layout(tp=4, pp=2), context=4096) if one.part != "step"}
+    assert rows["W_gate"].whole == rows["W_up"].whole == "8,192 × 28,672"
+    assert rows["W_gate"].all_bytes == 80 * 8192 * 28672 * 2
+    assert (rows["W_gate"].layers, rows["W_gate"].layers_per_device) == (80, 40)
+    assert rows["W_gate"].all_per_device == 40 * 8192 * 28672 * 2 / 4
+    assert rows["W_gate"].split == "columns by 4 ranks"
+    assert rows["embedding"].whole == "128,256 × 8,192"
+    assert rows["norms and biases"].all_bytes == 160 * 8192 * 2
+    ends = rows["embedding"], rows["output head"]
+    assert sorted(one.layers_per_device for one in ends) == [0, 1]
+    assert {one.split for one in ends} == {"on another pipeline stage", "columns by tp"}
+    assert rows["K and V"].split == "heads by tp"
 
 
 def test_hints_are_evaluated():

@@ -5,6 +5,7 @@ Golden rows are requirements D-086 and D-087. The further points come from an in
 """
 
 import math
+import re
 
 import msgspec
 import numpy as np
@@ -14,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rooflab import catalog, fits
+from rooflab.document.words import operator_name
 from rooflab.estimate import Workload, estimate
-from rooflab.graph import TITLES
 from rooflab.model import Attention, Block, Dense, Model
 from rooflab.placement import groups_used, units_used
 from rooflab.price import Roofline, step_time
@@ -225,8 +226,14 @@ def test_points_of_the_independent_calculator(name):
 
 
 def test_titles_name_every_stage():
-    """D-105: each stage of the points above has a name for people."""
-    assert set(TITLES) == {stage for *_, expected, _w, _c in POINTS.values() for stage in expected}
+    """D-103, D-105: each stage of the points above has a name for people, alone and in one of several kinds of layers."""
+    named = {stage for *_, expected, _w, _c in POINTS.values() for stage in expected}
+    assert {"S1", "S10", "C1", "C2", "C3", "F1", "F5", "CF1"} <= named
+    for stage in named:
+        assert not re.match(r"C?[SFC]\d", operator_name(stage)), stage
+    assert operator_name("S5@w4096") == "Attention scores, window 4,096"
+    assert operator_name("F1@moe") == "Norm before FFN, MoE layers"
+    assert operator_name("S2@full.2") == "Query projection, full (2)"
 
 
 # ----------------------------------------------------------------------------------------------------- stages by hand

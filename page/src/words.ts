@@ -13,6 +13,7 @@ export function boundOf(fine: string): Bound {
 
 const OPERATORS: Record<string, string> = words.operators;
 const PARTS: Record<string, string> = words.parts;
+const LAYERS: Record<string, string> = words.layers;
 
 function sentence(name: string): string {
   const plain = name.replaceAll("_", " ").replace(/\bkv\b/g, "KV").replace(/\bffn\b/g, "FFN").replace(/\bmoe\b/gi, "MoE").replace(/\bmla\b/gi, "MLA");
@@ -23,7 +24,10 @@ function sentence(name: string): string {
 export function operatorName(name: string): string {
   const [base = name, layers] = name.split("@");
   const plain = OPERATORS[base] ?? sentence(base);
-  return !layers || /^(experts|shared|router)/.test(base) ? plain : `${plain}, ${layers === "moe" ? "MoE" : layers} layers`;
+  if (!layers || /^(experts|shared|router)/.test(base)) return plain;
+  const [kind = "", other] = layers.split(".");
+  const said = /^w\d+$/.test(kind) ? `window ${Number(kind.slice(1)).toLocaleString("en-GB")}` : (LAYERS[kind] ?? `${kind.replaceAll("_", " ")} layers`);
+  return `${plain}, ${said}${other ? ` (${other})` : ""}`;
 }
 
 export function partName(name: string): string {

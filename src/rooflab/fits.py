@@ -80,7 +80,12 @@ def layout_rules(model: Model, layout: Layout, system: System | None, profile: P
     for axis in ("tp", "pp", "cp", "dp", "ep", "attention_dp"):
         if axis not in profile.axes:
             holds = getattr(layout, axis) == 1
-            rules.append(Rule(holds, f"{axis}={_shown(layout, axis)}: the {profile.name} profile knows no {axis}"))
+            rules.append(
+                Rule(
+                    holds,
+                    f"{axis}={_shown(layout, axis)}: the {profile.name} profile has no {axis}; take 1 or another profile",
+                )
+            )
     rules.append(
         Rule(layout.pp <= model.layers, f"pp={_shown(layout, 'pp')} exceeds the model's {model.layers} layers")
     )
@@ -115,7 +120,7 @@ def _head_rules(model: Model, layout: Layout, profile: Profile) -> list[Rule]:
             rules.append(Rule(even, f"tp={shown} does not divide the {kv} KV heads evenly"))
     if profile.dense_only:
         covered = all(_plain_block(block, model.max_context) for block in model.blocks)
-        only = f"the {profile.name} profile covers dense layers with full softmax attention only; use operator"
+        only = f"the {profile.name} profile covers dense layers with full softmax attention only; take another profile"
         rules.append(Rule(covered, only))
     return rules
 
@@ -146,7 +151,8 @@ def _width_rules(model: Model, layout: Layout) -> list[Rule]:
             ep = _shown(layout, "ep")
             rules.append(Rule(_whole(ffn.experts, spread), f"ep={ep} does not divide the {ffn.experts} experts"))
             group = (
-                f"ep={ep} must divide tp × attention_dp × ffn ranks; raise attention_dp or tp, or use ep_mode=dedicated"
+                f"ep={ep} must divide tp × attention_dp × ffn ranks; raise attention_dp or tp, "
+                "or give the experts devices of their own (ep_mode dedicated)"
             )
             whole = (width_ranks >= 1) & (width_ranks % 1 == 0)
             rules.append(Rule(whole, group))

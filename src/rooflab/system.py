@@ -127,6 +127,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """One level of a system's network, as one device sees it: one direction, per device."""
 
     name: Name
+    title: str = ""
+    """As people write it; empty where the name says it."""
     bandwidth: Bandwidth
     latency: Seconds
     size: Count

@@ -47,7 +47,7 @@ from rooflab.system import System
 from rooflab.units import parse
 from rooflab.work import FORMATS, Layout, Precision, Step, size_of
 
-A_PRICE = "set one with --set 'price=2 USD/h', or changes={'price': '2 USD/h'}"
+A_PRICE = "set the price of a device, such as price=2 USD/h"
 """How to give a machine a price, on the command line and in Python."""
 
 TRAINING_BYTES = 18
@@ -215,7 +215,7 @@ def answer_estimate(ask: EstimateAsk) -> EstimateReport:
         )
     if found.mid is None:
         notes.append(
-            "it does not fit, so no performance is shown; see `rooflab fit`, or ignore_memory to see it anyway"
+            "it does not fit, so no performance is shown; fit says what is over, ignore_memory shows it anyway"
         )
         return EstimateReport(**header(ask, EstimateReport, notes), **head)
     if not found.fits:
@@ -389,7 +389,7 @@ def _device_row(name: str) -> dict[str, Any]:
 
 def _levels(system: System) -> list[dict[str, Any]]:
     """Links from the innermost level outwards, one direction, per device."""
-    names = ("name", "bandwidth", "latency", "size", "topology")
+    names = ("name", "title", "bandwidth", "latency", "size", "topology")
     return [{name: getattr(link, name) for name in names} for link in system.links]
 
 
@@ -453,7 +453,8 @@ def answer_fit(ask: FitAsk) -> FitReport:
     setting = setting_of(ask)
     found, more = run(ask, setting, ignore_memory=False, band=False)
     memory, devices = found.memory, int(setting.layout.devices())
-    kinds = {name: getattr(memory, name) for name in ("weights", "kv", "workspace", "reserve")}
+    kinds = {name: getattr(memory, name) for name in ("weights", "kv", "state", "workspace", "reserve")}
+    kinds["kv"] -= memory.state
     work, _ = workload_of(ask, setting.model)
     uncut = fits.memory(
         setting.model, setting.precision, Layout(), setting.system, setting.profile, prompt=work.prompt,

@@ -217,7 +217,7 @@ def answer_suggest(ask: SuggestAsk) -> SuggestReport:
         "TTFT is of a prompt that arrives alone; queueing and percentiles are for the simulator",
     ]
     if not found.layouts:
-        notes.append(f"nothing fits {system.name}: see `rooflab fit` for what is over, or take more devices")
+        notes.append(f"nothing fits {system.name}: fit says what is over; take more devices or narrower formats")
     elif not found.limits_met:
         notes.append("no layout meets the limits; the first misses them least")
     layouts = [_suggested(one) for one in found.layouts]
@@ -413,8 +413,7 @@ def codesign_steps(ask: CodesignAsk) -> Generator[tuple[int, int], bool | None, 
     ]
     if not found.pareto:
         notes.append(
-            "no layout fits any of these machines: `rooflab sharded` says what is over; take a shorter context, fewer "
-            "sequences or narrower formats"
+            "no layout fits any of these machines: take a shorter context, fewer sequences or narrower formats"
         )
     doublings = [{k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
                  for row in found.doublings]  # fmt: skip

@@ -41,9 +41,9 @@ _OPEN: dict[type, dict[str, str]] = {
         **_under("hints", {"time": "s", "memory": "byte"}),
         **_under("copies", dict.fromkeys(("per_device", "waste"), "byte")),
         **_under("ranks", dict.fromkeys(
-            ("query", "key", "value", "out", "ffn", "weights", "kv", "workspace"), "byte"
+            ("attention", "query", "key", "value", "out", "ffn", "weights", "kv", "workspace"), "byte"
         )),
-        **_under("shapes", dict.fromkeys(("bytes", "bytes_per_device"), "byte")),
+        **_under("shapes", dict.fromkeys(("bytes", "bytes_per_device", "all_bytes", "all_per_device"), "byte")),
     },
     CatalogReport: _under("rows", {
         "memory": "byte", "memory_bandwidth": "byte/s", "flop_rate": "FLOP/s", "power": "W", "price": "USD/s", "bytes": "byte",

@@ -61,7 +61,8 @@ def for_a_page(requests: int) -> None:
     """Raises InputError where so many requests are for the command line rather than for a page."""
     if requests > PAGE_MOST:
         raise InputError(
-            f"requests: {requests:,} are too many for a page; take at most {PAGE_MOST:,} here, or run `rooflab simulate`"
+            f"requests: {requests:,} are too many for a page; take at most {PAGE_MOST:,} here; "
+            "the command rooflab simulate takes more"
         )
 
 

@@ -51,7 +51,12 @@ def operator_name(name: str) -> str:
     plain = _words()["operators"].get(base) or _sentence(base)
     if not layers or re.match("experts|shared|router", base):
         return plain
-    return f"{plain}, {'MoE' if layers == 'moe' else layers} layers"
+    kind, _, other = layers.partition(".")
+    window = re.fullmatch(r"w(\d+)", kind)
+    said = (
+        f"window {int(window[1]):,}" if window else _words()["layers"].get(kind) or f"{kind.replace('_', ' ')} layers"
+    )
+    return f"{plain}, {said}{f' ({other})' if other else ''}"
 
 
 def part_name(name: str) -> str:

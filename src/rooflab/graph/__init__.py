@@ -18,17 +18,17 @@ from rooflab.graph.cut import Cut, cache_width, cut, kept
 from rooflab.graph.feedforward import ffn_operators
 from rooflab.graph.formulas import cache_bytes
 from rooflab.graph.mixers import compressed, mixer_operators
-from rooflab.graph.stages import TITLES, attention_stages, ffn_stages, has_stages, norm_stage
+from rooflab.graph.stages import attention_stages, ffn_stages, has_stages, norm_stage
 from rooflab.model import Attention, Block, Dense, LatentAttention, Model, MoE
 from rooflab.work import Layout, Op, Precision, Step, size_of
 
 __all__ = [
-    "TITLES",
     "Cached",
     "cached_blocks",
     "cut",
     "is_one",
     "kv_bytes_per_device",
+    "label_of",
     "linear_params",
     "operators",
     "stage_share",
@@ -101,14 +101,15 @@ def _tags(kinds: list[Any]) -> list[str]:
     """A suffix per kind that keeps operator names apart; empty where there is only one."""
     if len(kinds) == 1:
         return [""]
-    labels = [_label(kind) for kind in kinds]
+    labels = [label_of(kind) for kind in kinds]
     return [
         f"@{label}" if labels.count(label) == 1 else f"@{label}.{labels[: i + 1].count(label)}"
         for i, label in enumerate(labels)
     ]
 
 
-def _label(kind: Any) -> str:
+def label_of(kind: Any) -> str:
+    """What tells operators of one kind of layer from those of another."""
     if isinstance(kind, Attention):
         return "cross" if kind.cross else f"w{kind.window}" if kind.window else "full"
     if isinstance(kind, (Dense, MoE)):
@@ -262,6 +263,7 @@ class Cached(msgspec.Struct, frozen=True, kw_only=True):
 
     what: str
     """kv or index."""
+    mixer: Any
     layers: float
     sequences: Number
     tokens: Number
@@ -292,7 +294,7 @@ def cached_blocks(
         if isinstance(mixer, (Attention, LatentAttention)):
             older = compressed(context, mixer)
         tokens = num.ceil_div(tokens if older is None else tokens + older, layout.cp)
-        shape = {"layers": float(block.count), "sequences": share.decode_sequences}
+        shape = {"mixer": mixer, "layers": float(block.count), "sequences": share.decode_sequences}
         if mixer.kv_elements():
             cached.append(Cached(what="kv", tokens=tokens, elements=own, size=share.kv_size, **shape))
         if mixer.index_elements():

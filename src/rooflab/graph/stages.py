@@ -19,29 +19,6 @@ from rooflab.work import Op, Reason
 
 Number = Any
 
-TITLES = {
-    "S1": "RMSNorm before attention",
-    "S2": "query projection",
-    "S3": "key and value projections",
-    "S4": "cache append",
-    "S5": "scores Q·Kᵀ",
-    "S6": "softmax",
-    "S7": "weighted sum P·V",
-    "S8": "merge of partial outputs over cp",
-    "S9": "normalise O/l",
-    "S10": "output projection",
-    "C1": "cp ring",
-    "C2": "tp all-reduce of the output",
-    "C3": "score all-reduce of split heads",
-    "F1": "RMSNorm before the feed-forward",
-    "F2": "gate projection",
-    "F3": "up projection",
-    "F4": "SwiGLU",
-    "F5": "down projection",
-    "CF1": "feed-forward all-reduce",
-}
-
-
 def _seen(cut: Cut, mixer: Attention, causal: str) -> tuple[Number, Number, Number]:
     """(query–key pairs, cache reads in tokens per sequence, sequences) of this device, both phases added.
 

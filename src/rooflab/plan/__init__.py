@@ -4,7 +4,8 @@ from rooflab.plan.capacity import Axis, Capacity, Sized, capacity, fleet
 from rooflab.plan.checks import Check, check
 from rooflab.plan.glossary import Term, glossary
 from rooflab.plan.hints import Hint, hints
-from rooflab.plan.storage import Held, Shape, copies, ranks, shapes
+from rooflab.plan.storage import Held, copies, ranks
+from rooflab.plan.tensors import Shape, shapes
 
 __all__ = [
     "Axis",

@@ -138,7 +138,7 @@ def _places(asked: Scenario, found: Estimate) -> Iterator[Hint]:
                 change = {name: "inner"}
                 effect = _effect(asked, found, change)
                 if effect is not None:
-                    yield _hint("LAYOUT", "info", f"{text}; {name} inner packs them", change, effect)
+                    yield _hint("LAYOUT", "info", f"{text}; placing {name[:2]} inside packs them", change, effect)
 
 
 def _alternatives(asked: Scenario, found: Estimate) -> Iterator[Hint]:
@@ -149,7 +149,8 @@ def _alternatives(asked: Scenario, found: Estimate) -> Iterator[Hint]:
         other = "split" if layout.kv_shard == "replicate" else "replicate"
         effect = _effect(asked, found, {"kv_shard": other})
         if effect is not None and (effect[0] > 0 or effect[1] > 0):
-            text = f"tp {layout.tp} exceeds {heads} KV heads; kv_shard {other}"
+            way = "splitting each head's width" if other == "split" else "copies of whole heads"
+            text = f"tp {layout.tp} exceeds {heads} KV heads; {way}"
             yield _hint("LAYOUT", "info", text, {"kv_shard": other}, effect)
     if layout.cp > 1:
         other = "qoml" if layout.ring == "kv" else "kv"

@@ -1,18 +1,17 @@
-"""What each device holds: tensors that several devices keep, one rank's heads and bytes, and every tensor's shape.
+"""What each device holds: tensors that several devices keep, one rank's heads and bytes.
 
-Requirements D-106–D-113. A tensor's copies are counted, not assumed: what all devices hold together over what one would.
+Requirements D-106–D-112. A tensor's copies are counted, not assumed: what all devices hold together over what one would.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import msgspec
 
-from rooflab import graph
-from rooflab.model import Attention, Dense, LatentAttention, Model, MoE
-from rooflab.work import Layout, Op, Precision, Step, size_of
+from rooflab import fits, graph
+from rooflab.model import Attention, LatentAttention, Mixer, Model, Recurrent
+from rooflab.work import Layout, Precision, Step
 
 AXES = ("tp", "cp", "attention_dp", "ep")
 """Axes whose ranks may hold the same bytes; pipeline stages hold different layers."""
@@ -115,14 +114,17 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     query_heads: str
     kv_heads: str
     note: str
+    attention: float
+    """Bytes of its attention weights over its layers; the four of plain attention apart, 0 for other kinds."""
     query: float
     key: float
     value: float
     out: float
     ffn: float
-    """Bytes of its feed-forward weights, experts included, over its layers; so are the four above."""
+    """Bytes of its feed-forward weights, experts included, over its layers."""
     weights: float
     kv: float
+    """Cache and recurrent state."""
     workspace: float
 
 
@@ -135,36 +137,60 @@ def ranks(
     batch: float = 1,
     workspace: float = 0.0,
 ) -> tuple[Rank, ...]:
-    """Heads and bytes of each rank of a tensor-parallel group; models without plain attention have no rows."""
-    mixer = next((block.mixer for block in model.blocks if isinstance(block.mixer, Attention)), None)
-    if mixer is None:
-        return ()
+    """Heads and bytes of each rank of a tensor-parallel group; the first kind of layer that has heads names them."""
+    kinds = [block.mixer for block in model.blocks if isinstance(block.mixer, (Attention, LatentAttention, Recurrent))]
+    mixer = next((one for one in kinds if isinstance(one, Attention)), next(iter(kinds), None))
     tp = int(layout.tp)
     share = float(graph.stage_share(model, layout))
-    layers = math.fsum(block.count for block in model.blocks if isinstance(block.mixer, Attention)) * share
-    size = precision.weight_size(precision.attention)
     kept = _resident(model, precision, layout)
-    kv_total = float(graph.kv_bytes_per_device(model, precision, layout, float(context), float(batch)))
-    held = max(mixer.kv_heads / tp, 1.0) if layout.kv_shard == "replicate" else mixer.kv_heads / tp
+    step = Step(decode_sequences=1, decode_context=1)
+    weights = float(fits.weights_per_device(model, layout, graph.operators(model, precision, layout, step)))
+    cache = float(graph.kv_bytes_per_device(model, precision, layout, float(context), float(batch)))
+    state = float(graph.state_bytes_per_device(model, precision, layout, float(batch)))
+    each = (0.0, 0.0, 0.0, 0.0)
+    held = 0.0
+    if isinstance(mixer, Attention):
+        plain = math.fsum(block.count for block in model.blocks if isinstance(block.mixer, Attention))
+        held = max(mixer.kv_heads / tp, 1.0) if layout.kv_shard == "replicate" else mixer.kv_heads / tp
+        one = plain * share * model.hidden * precision.weight_size(precision.attention)
+        each = (
+            one * mixer.heads / tp * mixer.head_dim,
+            one * held * mixer.head_dim,
+            one * held * mixer.value_dim,
+            one * mixer.heads / tp * mixer.value_dim,
+        )
     rows = []
     for rank in range(tp):
+        heads, kv_heads, note = _heads(mixer, layout, rank, held)
         rows.append(
             Rank(
                 rank=rank,
-                query_heads=_span(rank * mixer.heads / tp, mixer.heads / tp),
-                kv_heads=_span(rank * mixer.kv_heads / tp, held),
-                note=_kv_note(mixer, layout, rank),
-                query=layers * model.hidden * mixer.heads / tp * mixer.head_dim * size,
-                key=layers * model.hidden * held * mixer.head_dim * size,
-                value=layers * model.hidden * held * mixer.value_dim * size,
-                out=layers * model.hidden * mixer.heads / tp * mixer.value_dim * size,
+                query_heads=heads,
+                kv_heads=kv_heads,
+                note=note,
+                attention=kept.get("attention weights", 0.0),
+                query=each[0],
+                key=each[1],
+                value=each[2],
+                out=each[3],
                 ffn=kept.get("feed-forward weights", 0.0) + kept.get("expert weights", 0.0),
-                weights=math.fsum(kept.values()),
-                kv=kv_total,
+                weights=weights,
+                kv=cache + state,
                 workspace=workspace,
             )
         )
     return tuple(rows)
+
+
+def _heads(mixer: Mixer | None, layout: Layout, rank: int, held: float) -> tuple[str, str, str]:
+    """(heads, KV heads, note) of a rank, in words."""
+    if mixer is None or not mixer.heads:
+        return "", "", ""
+    tp = int(layout.tp)
+    heads = _span(rank * mixer.heads / tp, mixer.heads / tp)
+    if isinstance(mixer, Attention):
+        return heads, _span(rank * mixer.kv_heads / tp, held), _kv_note(mixer, layout, rank)
+    return heads, "one latent" if isinstance(mixer, LatentAttention) else "", ""
 
 
 def _span(first: float, count: float) -> str:
@@ -184,165 +210,3 @@ def _kv_note(mixer: Attention, layout: Layout, rank: int) -> str:
     if layout.kv_shard == "split":
         return f"part {rank % times + 1} of {times} of its width"
     return f"copy {rank % times + 1} of {times}"
-
-
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """One tensor or product: its shape as a whole and on a device (requirement D-113)."""
-
-    tensor: str
-    part: str
-    whole: str
-    per_device: str
-    split: str
-    """What is divided, by which axis."""
-    params: float
-    params_per_device: float
-    bytes: float
-    bytes_per_device: float
-
-
-def shapes(
-    model: Model, precision: Precision, layout: Layout, *, context: float, batch: float = 1, phase: str = "decode"
-) -> tuple[Shape, ...]:
-    """Weights and cache of one layer of each kind, whole and per device; then every product of a step."""
-    rows: list[Shape] = []
-    seen: set[Any] = set()
-    for block in model.blocks:
-        for kind in (block.mixer, block.ffn):
-            if kind is None or kind in seen:
-                continue
-            seen.add(kind)
-            if isinstance(kind, Attention):
-                rows += _attention_shapes(model, kind, precision, layout, context, batch)
-            elif isinstance(kind, LatentAttention):
-                rows += _latent_shapes(kind, precision, layout, context, batch)
-            elif isinstance(kind, Dense):
-                ranks = float(_ffn_ranks(layout))
-                rows += _ffn_shapes(
-                    "", model.hidden, kind.width, 1, ranks, 1.0, precision.weight_size(precision.ffn), kind.gated
-                )
-            elif isinstance(kind, MoE):
-                rows += _expert_shapes(model, kind, precision, layout)
-    step = (
-        Step(decode_sequences=batch, decode_context=context)
-        if phase == "decode"
-        else Step(prefill_sequences=batch, prefill_tokens=context)
-    )
-    before = {op.name: op for op in graph.operators(model, precision, Layout(), step)}
-    for op in graph.operators(model, precision, layout, step):
-        if op.kind in ("gemm", "grouped_gemm") and op.name in before:
-            rows.append(_product(before[op.name], op))
-    return tuple(rows)
-
-
-def _ffn_ranks(layout: Layout) -> int:
-    ranks = int(layout.tp)
-    if layout.ffn_scope != "tp":
-        ranks *= int(layout.cp)
-    return ranks * int(layout.dp) if layout.ffn_scope == "tp_cp_dp" else ranks
-
-
-def _matrix(
-    tensor: str, part: str, rows: float, columns: float, mine: tuple[float, float], split: str, size: float, groups: float = 1.0,
-    mine_groups: float = 1.0,
-) -> Shape:  # fmt: skip
-    def text(count: float, a: float, b: float) -> str:
-        lead = f"{count:g} × " if count != 1 else ""
-        return f"{lead}{a:g} × {b:g}"
-
-    total, own = groups * rows * columns, mine_groups * mine[0] * mine[1]
-    return Shape(
-        tensor=tensor,
-        part=part,
-        whole=text(groups, rows, columns),
-        per_device=text(mine_groups, *mine),
-        split=split,
-        params=total,
-        params_per_device=own,
-        bytes=total * size,
-        bytes_per_device=own * size,
-    )
-
-
-def _attention_shapes(
-    model: Model, mixer: Attention, precision: Precision, layout: Layout, context: float, batch: float
-) -> list[Shape]:
-    hidden, tp, size = float(model.hidden), float(layout.tp), precision.weight_size(precision.attention)
-    heads = mixer.heads / tp
-    held = mixer.kv_heads / tp if layout.kv_shard == "split" else max(mixer.kv_heads / tp, 1.0)
-    query, key = mixer.heads * mixer.head_dim, mixer.kv_heads * mixer.head_dim
-    value, out = mixer.kv_heads * mixer.value_dim, mixer.heads * mixer.value_dim
-    local = math.ceil(context / layout.cp)
-    columns = "columns by tp"
-    return [
-        _matrix("W_Q", "attention", hidden, query, (hidden, heads * mixer.head_dim), columns, size),
-        _matrix("W_K", "attention", hidden, key, (hidden, held * mixer.head_dim), columns, size),
-        _matrix("W_V", "attention", hidden, value, (hidden, held * mixer.value_dim), columns, size),
-        _matrix("W_O", "attention", out, hidden, (heads * mixer.value_dim, hidden), "rows by tp", size),
-        _matrix(
-            "K and V",
-            "cache",
-            batch * context,
-            key + value,
-            (math.ceil(batch / layout.attention_dp) * local, held * (mixer.head_dim + mixer.value_dim)),
-            "positions by cp, heads by tp, sequences by attention_dp",
-            size_of(precision.kv),
-        ),
-    ]
-
-
-def _latent_shapes(
-    mixer: LatentAttention, precision: Precision, layout: Layout, context: float, batch: float
-) -> list[Shape]:
-    latent = float(mixer.kv_rank + mixer.rope_dim)
-    local = math.ceil(context / layout.cp)
-    mine = (math.ceil(batch / layout.attention_dp) * local, latent)
-    split = "positions by cp, sequences by attention_dp; every tp rank holds it whole"
-    return [_matrix("latent", "cache", batch * context, latent, mine, split, size_of(precision.kv))]
-
-
-def _ffn_shapes(
-    prefix: str, hidden: float, width: float, count: float, ranks: float, held: float, size: float, gated: bool
-) -> list[Shape]:
-    part = "experts" if prefix else "feed-forward"
-    by = f"columns by {ranks:g} ranks" + (", experts by ep" if prefix else "")
-    rows = by.replace("columns", "rows")
-    names = ["W_gate", "W_up"] if gated else ["W_up"]
-    found = [
-        _matrix(f"{prefix}{name}", part, hidden, width, (hidden, width / ranks), by, size, count, held)
-        for name in names
-    ]
-    found.append(_matrix(f"{prefix}W_down", part, width, hidden, (width / ranks, hidden), rows, size, count, held))
-    return found
-
-
-def _expert_shapes(model: Model, ffn: MoE, precision: Precision, layout: Layout) -> list[Shape]:
-    ranks = float(_ffn_ranks(layout))
-    spread = float(layout.ep)
-    width_ranks = ranks if layout.ep_mode == "dedicated" else ranks * float(layout.attention_dp) / spread
-    size = precision.weight_size(precision.expert)
-    inner = float(ffn.latent or model.hidden)
-    return _ffn_shapes("expert ", inner, ffn.width, ffn.experts, width_ranks, ffn.experts / spread, size, ffn.gated)
-
-
-def _product(whole: Op, mine: Op) -> Shape:
-    """A matrix product of a step: rows × depth × columns."""
-
-    def text(op: Op) -> str:
-        lead = f"{float(op.groups):g} × " if float(op.groups) != 1 else ""
-        m, n, k = float(op.m), float(op.n), float(op.k)
-        return f"{lead}[{m:g}, {k:g}] · [{k:g}, {n:g}] → [{m:g}, {n:g}]"
-
-    params = float(whole.groups) * float(whole.k) * float(whole.n)
-    own = float(mine.groups) * float(mine.k) * float(mine.n)
-    return Shape(
-        tensor=mine.name,
-        part="step",
-        whole=text(whole),
-        per_device=text(mine),
-        split="input · weight → output",
-        params=params,
-        params_per_device=own,
-        bytes=float(whole.weight_bytes),
-        bytes_per_device=float(mine.weight_bytes),
-    )

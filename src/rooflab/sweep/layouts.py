@@ -362,9 +362,7 @@ def _frame(asked: Study, grid: Grid, columns: dict[str, Any]) -> Frame:
 def _notes(asked: Study) -> tuple[str, ...]:
     if asked.profile.outside or asked.scope != "full":
         return ()
-    return (
-        "layers only: embedding, output head and sends between pipeline stages are left out (outside=True adds them)",
-    )
+    return ("layers only: embedding, output head and sends between pipeline stages are left out unless outside is set",)
 
 
 def _judged(grid: Grid, rules: list[tuple[Any, str]]) -> tuple[Any, Any]:

@@ -168,7 +168,7 @@ def _check(name: str, values: tuple[Any, ...], systems: Mapping[str, System], pr
         return
     for value in values:
         if value not in choices:
-            advice = {"system": "; name the others with --on, too", "profile": "; ask once for each profile"}
+            advice = {"system": "; name the others among the systems, too", "profile": "; ask once for each profile"}
             more = advice.get(name, "")
             raise InputError(f"vary.{name}: {shown(value)} is not one of {', '.join(choices)}{more}")
 
