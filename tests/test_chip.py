@@ -603,7 +603,7 @@ def test_C_022_multipliers_change_rates_and_not_the_memory():
     assert (scaled.base_intensity, scaled.base_critical_batch) == (31.25, 31.25)
     assert scaled.memory == chip.report(QWEN, PE, batch=8, context=1000).memory
     assert "×2" in scaled.caption
-    assert "(31.2)" in scaled.caption
+    assert "(31.3)" in scaled.caption
     for curve in (scaled.curves.flops_sensitivity, scaled.curves.bandwidth_sensitivity):
         assert [point.intensity for point in curve if point.multiplier == 1] == [31.25]  # the unscaled chip's curve
 

@@ -37,7 +37,13 @@ class Pretended:
         self.system, self.stop_after, self.fail, self.seen = system, stop_after, fail, []
 
     def facts(self):
-        return {"system": self.system, "device_name": "Tesla T4", "backend": "torch", "version": "2.13.0", "cache": "cold"}
+        return {
+            "system": self.system,
+            "device_name": "Tesla T4",
+            "backend": "torch",
+            "version": "2.13.0",
+            "cache": "cold",
+        }
 
     def state(self):
         return {"clock": 1.59e9}
@@ -523,7 +529,14 @@ def test_folded_decode_attention_is_attention(torch, monkeypatch):
     device = TorchDevice(cpu=True)
     kept = []
     monkeypatch.setattr(device, "random", lambda *shape, dtype: kept.append(torch.randn(*shape)) or kept[-1])
-    columns = {"attn_dtype": "float16", "batch_size": 2, "num_heads": 8, "num_key_value_heads": 2, "head_dim": 16, "step": 32}
+    columns = {
+        "attn_dtype": "float16",
+        "batch_size": 2,
+        "num_heads": 8,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "step": 32,
+    }
     folded = device._decode(columns)()
     q, k, v = kept
     plain = torch.nn.functional.scaled_dot_product_attention(

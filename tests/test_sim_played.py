@@ -49,7 +49,9 @@ def test_time_integrals_are_the_requests_own_times(rows, slots, spans):
     """Little's law: the area under `waiting` is all waiting time, that under `running` all time in a slot where the cache
     holds every sequence to its end: a preempted one is in neither until it runs again."""
     rows = sorted(rows)
-    found = run([float(at) for at, _, _ in rows], [p for _, p, _ in rows], [o for _, _, o in rows], slots=slots, blocks=1000)
+    found = run(
+        [float(at) for at, _, _ in rows], [p for _, p, _ in rows], [o for _, _, o in rows], slots=slots, blocks=1000
+    )
     seen, scale = played.timeline(found, spans), math.ldexp(1.0, -found.bits)
     waited = math.fsum(a - c for a, c in zip(found.admitted, found.arrival, strict=True)) * scale
     held = math.fsum(f - a for f, a in zip(found.finish, found.admitted, strict=True)) * scale

@@ -57,7 +57,13 @@ def test_sharded(run, tmp_path):
     around = report["sensitivities"]["dp"]["columns"]
     assert (set(around["tp"]), set(around["cp"]), set(around["cp_placement"])) == ({8}, {2}, {"outer"})
     text = run("sharded", "qwen3-8b", "--context", "128Ki")
-    for said in ("15,584 of 27,648", "2.06 ms on 128 devices", "16.27 ms on 8 devices", "One knob at a time", "Least memory"):
+    for said in (
+        "15,584 of 27,648",
+        "2.06 ms on 128 devices",
+        "16.27 ms on 8 devices",
+        "One knob at a time",
+        "Least memory",
+    ):
         assert said in text
 
 
@@ -81,7 +87,20 @@ def test_codesign_says_why_nothing_runs(run):
 
 def test_rules(run):
     """D-409, D-410: the seven checks with numbers, as the question answers."""
-    words = ["rules", "llama-3.1-70b", "--on", "dgx-h100", "--tp", "16", "--pp", "2", "--tpot", "30ms", "--prompt", "4k"]
+    words = [
+        "rules",
+        "llama-3.1-70b",
+        "--on",
+        "dgx-h100",
+        "--tp",
+        "16",
+        "--pp",
+        "2",
+        "--tpot",
+        "30ms",
+        "--prompt",
+        "4k",
+    ]
     report = json.loads(run(*words, "--json"))
     assert len(report["checks"]) == 7
     assert report["ask"]["prompt"] == 4000

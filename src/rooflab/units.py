@@ -396,6 +396,7 @@ def number(x: float, digits: int = 3) -> str:
         return "−" + number(-x, digits)
     if float(x).is_integer() and x < 1e15:
         return f"{int(x):,}" if x >= 10 ** (digits - 1) else f"{x:.{max(0, digits - len(str(int(x))))}f}"
+    x = math.nextafter(x, math.inf)  # a half goes up, as in the page
     exponent = int(f"{x:.{digits - 1}e}".partition("e")[2])
     if exponent < -4 or exponent >= 15:
         return f"{x:.{digits - 1}e}"

@@ -164,9 +164,8 @@ def sparsity_hint(chip: Chip) -> str | None:
     if not model.params > model.active_params:
         return None
     return (
-        f"A token uses {shown(model.active_params, '1')} of {shown(model.params, '1')} weights, so B* is "
-        f"{shown(model.sparsity, '1')} times the dense one: {shown(r.dense_critical_batch(chip), '1')} → "
-        f"{shown(r.critical_batch(chip), '1')}."
+        f"A token uses one weight in {shown(model.sparsity, '1')}, so B* is {shown(model.sparsity, '1')} times the dense one: "
+        f"{shown(r.dense_critical_batch(chip), '1')} → {shown(r.critical_batch(chip), '1')}."
     )
 
 
