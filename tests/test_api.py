@@ -640,6 +640,7 @@ def test_the_halves_of_the_layers_add_up():
     """D-101, D-123: every operator is attention's, the feed-forward's or neither's; per layer is the mean over the layers."""
     for ask in (
         {"model": "llama-3.1-8b", "on": "dgx-h100", "tp": 8},
+        {"model": "llama-3.1-8b", "on": "dgx-h100", "tp": 2, "pp": 4, "microbatches": 2},  # through every stage
         {"model": "deepseek-v3", "on": "hgx-h200", "tp": 8},
         {"model": "mixtral-8x7b", "on": "sip", "tp": 8, "cp": 2, "profile": "sharded"},
     ):

@@ -69,12 +69,18 @@ def test_a_snapshot_has_what_a_comparison_needs():
             "attention_layer", "ffn_layer", "layer"} <= keys  # fmt: skip
 
 
-def test_a_layer_is_the_sum_of_its_parts():
-    """The parts of a step that layers repeat, over the number of layers."""
-    report = side_by_side(one=FP8)
+def test_a_layer_is_its_halves_whatever_the_pipeline():
+    """D-131, D-123: what the layers repeat, over the model's 80 layers; stages of a pipeline make no layer slower."""
+    two = {**FP8, "tp": 2, "batch": 8}
+    report = side_by_side(one=FP8, pipelined={**two, "pp": 2}, short={**two, "on": "2x h100-sxm"})
+    outside = {"embedding", "all_reduce_embedding", "norm", "final_norm", "lm_head", "gather_logits"}
     step = api.answer({"kind": "estimate", **FP8, "detail": True})["decode_step"]
-    inside = [part["time"] for part in step["parts"] if part["part"] not in ("head", "embedding", "overhead")]
-    assert row(report, "layer")["values"][0] == pytest.approx(sum(inside) / 80, rel=1e-12)
+    inside = [op["time"] for op in step["ops"] if op["name"] not in outside]
+    layer = row(report, "layer")["values"]
+    assert layer[0] == pytest.approx(sum(inside) / 80, rel=1e-12)
+    assert layer[1] == pytest.approx(layer[2], rel=1e-12)
+    halves = [row(report, key)["values"][0] for key in ("attention_layer", "ffn_layer")]
+    assert layer[0] == pytest.approx(sum(halves), rel=1e-12)
 
 
 def test_operators_side_by_side_add_up_to_the_step():
@@ -88,6 +94,19 @@ def test_operators_side_by_side_add_up_to_the_step():
     only = [each for each in report["stages"] if None in each["times"]]
     assert only
     assert all(each["differs"] and not each["best"] for each in only)
+
+
+def test_the_same_operator_of_two_models_is_one_row():
+    """D-133: experts of every layer beside experts of some layers; what a model has twice stays two rows."""
+    report = side_by_side(
+        some={"model": "deepseek-v3", "on": "hgx-h200", "tp": 8},
+        every={"model": "qwen3-next-80b-a3b", "on": "4x h100-sxm", "tp": 4},
+    )
+    rows = {each["name"]: each["times"] for each in report["stages"] if each["phase"] == "decode"}
+    for name in ("experts_up", "shared_down", "router"):
+        assert None not in rows[name]
+        assert f"{name}@moe" not in rows
+    assert {"gate_up@dense", "all_reduce_ffn@dense", "all_reduce_ffn@moe", "all_reduce_ffn"} <= set(rows)
 
 
 def test_a_refused_column_says_why_and_leaves_the_others():

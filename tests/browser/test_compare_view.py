@@ -15,7 +15,7 @@ import pytest
 
 from rooflab.api import answer
 from rooflab.cli import main
-from rooflab.store import Store
+from rooflab.store import Saved, Store
 
 ROOT = Path(__file__).resolve().parents[2]
 START = json.loads((ROOT / "src/rooflab/web/start.json").read_text())
@@ -44,7 +44,7 @@ def estimate(**changes):
 
 def columns(page, count):
     """Wait until so many columns stand there."""
-    page.wait_for_selector(f".drawer [data-columns='{count}']")
+    page.wait_for_selector(f".compare [data-columns='{count}']")
 
 
 def values(page, quantity):
@@ -54,7 +54,7 @@ def values(page, quantity):
 
 
 def save(page, name):
-    page.fill(".drawer .line input", name)
+    page.get_by_label("Name to save under").fill(name)
     page.get_by_role("button", name="Save this one").click()
     page.wait_for_function("(name) => document.querySelector('.toast')?.textContent.includes(name)", arg=name)
 
@@ -87,7 +87,7 @@ def test_save_change_and_compare(reader, address):
     """D-130, D-132: saved under a name, beside the present scenario and the baseline; best in bold; only differences."""
     page = reader().open(address)
     page.keyboard.press("s")
-    page.wait_for_selector(".drawer")
+    page.wait_for_selector(".compare")
     columns(page, 2)
     assert values(page, "tpot") == [estimate()["tpot"], estimate(weights=None)["tpot"]]
     best = page.eval_on_selector_all(
@@ -105,7 +105,6 @@ def test_save_change_and_compare(reader, address):
     page.get_by_label("Only differences").check()
     assert page.locator("[data-quantity=kv]").count() == 0
     assert page.locator("[data-quantity=tpot]").count() == 1
-    page.get_by_role("button", name="Operators", exact=True).click()
     page.wait_for_selector("[data-operator=gate_up]")
     assert page.locator("[data-operator=attention_decode]").count() == 0  # the same with other weights
 
@@ -164,7 +163,6 @@ def test_what_the_page_saves_the_command_line_has_and_the_other_way_round(reader
     assert tpot == [estimate()["tpot"], estimate(on="4x h200-sxm")["tpot"]]
     page.get_by_role("button", name="Close Compare").click()
     page.get_by_role("button", name="Compare", exact=True).click()
-    page.get_by_role("group", name="Saved scenarios shown").get_by_role("button", name="from the line").click()
     columns(page, 4)
     assert values(page, "tpot")[2:] == tpot
     page.get_by_role("button", name="Rename from the page").click()
@@ -182,8 +180,8 @@ def test_a_damaged_store_is_said_in_the_page(reader, local, store):
     store.write_bytes(b"certainly not a database, but long enough" * 20)
     page = reader().open(local)
     page.get_by_role("button", name="Compare", exact=True).click()
-    page.wait_for_selector(".drawer [role=alert]")
-    assert "holds no saved scenarios" in page.inner_text(".drawer [role=alert]")
+    page.wait_for_selector(".compare [role=alert]")
+    assert "holds no saved scenarios" in page.inner_text(".compare [role=alert]")
     columns(page, 2)  # the present scenario and the baseline are there all the same
     store.unlink()
 
@@ -203,14 +201,12 @@ def test_two_profiles_side_by_side(reader, address):
 def test_what_does_not_fit_is_red_and_what_is_refused_says_why(reader, local, store):
     """D-132, F-02: over budget with a sign; a refused column keeps its reason and leaves the others alone."""
     over, bad = {**SCENARIO, "batch": 100_000}, {**SCENARIO, "tp": 3}
-    from rooflab.store import Saved
-
     for name, ask in (("over", over), ("bad", bad)):
         Store(store).save(Saved(name=name, ask=ask, version="0.0.1", time="2020-01-01T00:00:00Z", digest={"tpot": 1.0}))
     page = reader().open(local)
     page.get_by_role("button", name="Compare", exact=True).click()
     columns(page, 4)
-    heads = page.eval_on_selector_all(".drawer thead th", "(all) => all.map((th) => th.innerText)")
+    heads = page.eval_on_selector_all(".compare thead th", "(all) => all.map((th) => th.innerText)")
     assert "does not fit" in heads[3]
     assert "64 heads" in heads[4]
     assert "saved with 0.0.1: TPOT was 1.00 s" in heads[3]
@@ -243,9 +239,9 @@ def test_a_full_or_foreign_browser_storage_stops_nothing(reader, static):
     page = one.open(static)
     page.get_by_role("button", name="Compare", exact=True).click()
     columns(page, 3)
-    assert "1 of 2 saved scenarios are damaged" in page.inner_text(".drawer [role=alert]")
-    assert page.locator(".drawer img").count() == 0
-    page.locator(".drawer .acts button").first.click()
+    assert "1 of 2 saved scenarios are damaged" in page.inner_text(".compare [role=alert]")
+    assert page.locator(".compare img").count() == 0
+    page.locator(".compare .acts button").first.click()
     page.wait_for_selector("#finding:has-text('Not evaluated')")
     assert page.locator("#finding img, .notice img").count() == 0
     assert page.title() != "ran"
@@ -254,7 +250,7 @@ def test_a_full_or_foreign_browser_storage_stops_nothing(reader, static):
     page.evaluate("() => { Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError') } }")
     page.get_by_role("button", name="Save this one").click()
     columns(page, 4)
-    assert "storage is full" in page.inner_text(".drawer [role=alert]")
+    assert "storage is full" in page.inner_text(".compare [role=alert]")
 
 
 # ------------------------------------------------------------------------------------------------ files
@@ -266,7 +262,7 @@ def test_export_and_import_go_round(reader, address, tmp_path):
     page.keyboard.press("s")
     save(page, "one")
     name, content = downloaded(
-        page, lambda: page.locator(".drawer header").get_by_role("button", name="Export").click()
+        page, lambda: page.locator(".compare .ctl").get_by_role("button", name="Export").click()
     )
     assert name == "scenarios.json"
     file = tmp_path / "scenarios.json"
@@ -275,7 +271,7 @@ def test_export_and_import_go_round(reader, address, tmp_path):
     assert main(["saved", "import", str(file), "--store", str(other)]) == 0
     assert [each.name for each in Store(other).all()] == ["one"]
     with page.expect_file_chooser() as choosing:
-        page.locator(".drawer header").get_by_role("button", name="Import").click()
+        page.locator(".compare .ctl").get_by_role("button", name="Import").click()
     choosing.value.set_files(file)
     page.get_by_role("button", name="Use one 2").wait_for()
 
@@ -446,10 +442,64 @@ def test_axe_finds_nothing_serious_in_compare(reader, local, theme):
 
 
 def test_compare_holds_on_a_narrow_screen(reader, local):
+    """On a phone Compare is a place of its own, which Back leaves."""
     page = reader(viewport={"width": 390, "height": 844}, has_touch=True).open(local)
     page.get_by_role("button", name="Compare", exact=True).click()
     columns(page, 2)
     save(page, "on a phone")
     columns(page, 3)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert page.locator(".drawer").bounding_box()["height"] > 700
+    assert "#/compare" in page.url
+    page.go_back()
+    page.wait_for_selector("[data-kpi=tpot]")
+
+
+def test_compare_is_a_place_with_an_address(reader, local, store):
+    """ux §2, §3: a full page under #/compare; what stands there is in the address, and is left again by Back."""
+    for name, ask in (("batch 1", {**SCENARIO, "batch": 1}), ("batch 2", {**SCENARIO, "batch": 2})):
+        Store(store).save(Saved(name=name, ask=ask, version="0.0.1", time="2020-01-01T00:00:00Z"))
+    page = reader().open(f"{local}#/compare?cols=batch%202%0Agone&only=1")
+    columns(page, 3)
+    assert page.title().startswith("Compare · ")
+    assert values(page, "tpot")[2] == estimate(batch=2)["tpot"]
+    assert page.locator("[data-quantity=prompt]").count() == 0
+    assert "Not saved here: gone" in page.inner_text(".compare")
+    assert "“batch 2” takes the least time a token" in page.inner_text("h1")
+    assert "saved with 0.0.1; asked again, the same figures" in page.locator(".compare thead th").nth(3).inner_text()
+    page.get_by_role("button", name="batch 1", exact=True).click()
+    columns(page, 4)
+    page.wait_for_timeout(500)
+    page.get_by_role("button", name="Profiles").click()
+    page.wait_for_selector("[data-switch=tiles]")
+    assert "sides=profiles" in page.url
+    assert "a token takes" in page.inner_text("h1").lower()
+    page.reload()
+    page.wait_for_selector("[data-switch=tiles]")
+    page.go_back()
+    columns(page, 4)
+    page.go_back()
+    columns(page, 3)
+    page.locator("section", has_text="Side by side").get_by_role("button", name="save or copy").click()
+    _, content = downloaded(page, lambda: page.get_by_role("menuitem", name="CSV").click())
+    rows = {row["quantity"]: row for row in csv.DictReader(io.StringIO(content.decode()))}
+    assert float(rows["TPOT"]["batch 2"]) == estimate(batch=2)["tpot"]
+
+
+def test_a_thousand_saved_scenarios_can_be_found(reader, local, store):
+    """What is offered stays short, and the rest is looked for by name."""
+    ask = {**SCENARIO, "batch": 1}
+    Store(store).save_all(
+        Saved(name=f"number {n}", ask=ask, version="0.1.0", time="2020-01-01T00:00:00Z") for n in range(1000)
+    )
+    page = reader().open(f"{local}#/compare?cols=-")
+    columns(page, 2)
+    picks = page.get_by_role("group", name="Saved scenarios shown")
+    assert picks.locator("[aria-pressed]").count() < 40
+    page.get_by_label("Find a saved scenario").fill("number 123")
+    picks.get_by_role("button", name="number 123", exact=True).click()
+    columns(page, 3)
+    assert values(page, "tpot")[2] == estimate(batch=1)["tpot"]
+    page.get_by_label("Name to save under").fill("one too many")
+    page.get_by_role("button", name="Save this one").click()
+    page.wait_for_selector(".compare [role=alert]")
+    assert "holds 1,000 scenarios already" in page.inner_text(".compare [role=alert]")

@@ -14,8 +14,8 @@ export async function take(file: File): Promise<string> {
     if (!saved.loaded) await saved.load();
     const names = await saved.add(scenarios);
     if (!names.length) return refuse(saved.problem);
-    saved.chosen = [...(saved.chosen ?? []), ...names];
-    app.drawer = true;
+    saved.show(...names);
+    app.drawer = app.view !== "compare";
     app.say(`Imported ${names.length === 1 ? `“${names[0]}”` : `${names.length} scenarios`}`);
     return "";
   } catch (problem) {

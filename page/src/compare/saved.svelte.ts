@@ -1,10 +1,15 @@
 // The saved scenarios: in the server's file where there is one, else in this browser, else for this visit.
+import { app } from "../app";
 import { door } from "../ask/engine";
 import { shelf, type Shelf } from "../ask/shelf";
 import type { Saved } from "../contract";
 import { free, MOST, read, written } from "./records";
 
 const KEY = "rooflab.saved";
+/** Columns that stand there before any is chosen. */
+const FIRST = 4;
+/** In the address: that none is. */
+const NONE = "-";
 
 class SavedList {
   all = $state.raw<Saved[]>([]);
@@ -12,8 +17,6 @@ class SavedList {
   where = $state("");
   problem = $state("");
   loaded = $state(false);
-  /** Names of those that stand in columns; nothing until it is first opened. */
-  chosen = $state.raw<string[] | null>(null);
   private served = door.engine === "server";
   /** What the browser keeps must not be written over: it is a newer version's. */
   private closed = false;
@@ -80,6 +83,20 @@ class SavedList {
       this.where = "for this visit only";
       this.problem = full ? "This browser’s storage is full: export the scenarios to a file to keep them." : "This browser keeps nothing here: export the scenarios to a file to keep them.";
     }
+  }
+
+  /** Names of those that stand in columns: the address's, else the newest. */
+  wanted(cols: string | undefined): string[] {
+    return cols === undefined ? this.all.slice(-FIRST).map((each) => each.name) : cols === NONE ? [] : cols.split("\n");
+  }
+
+  choose(names: string[]): void {
+    app.option("cols", names.join("\n") || NONE);
+  }
+
+  /** Let these stand in columns, too. The newest do by themselves until others are chosen. */
+  show(...names: string[]): void {
+    if (app.more.cols !== undefined) this.choose([...this.wanted(app.more.cols), ...names]);
   }
 
   /** Keep scenarios; a name that is taken gets the next free number. Returns their names. */

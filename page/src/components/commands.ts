@@ -73,14 +73,14 @@ function single(phrase: string, app: App, views: View[]): Command[] {
   for (const [id, subject] of Object.entries(SUBJECTS)) {
     if (why ? subject.name.toLowerCase().includes(why[1]!) || subject.short.toLowerCase().includes(why[1]!) : text.length > 2 && subject.name.toLowerCase().includes(text)) act(`why-${id}`, `Why: ${subject.name.toLowerCase()}`, "why", () => { app.selection = ""; app.explain(`kpi:${id}`); });
   }
-  for (const view of views) if (!text || view.title.toLowerCase().startsWith(text)) act(`v-${view.name}`, `Go to ${view.title}`, "go", () => { app.view = view.name; });
+  for (const view of views) if (!view.aside && (!text || view.title.toLowerCase().startsWith(text))) act(`v-${view.name}`, `Go to ${view.title}`, "go", () => { app.view = view.name; });
   for (const segment of SEGMENTS) if (!text || TITLES[segment].toLowerCase().startsWith(text) || text === `change ${segment}`) act(`e-${segment}`, `Change the ${TITLES[segment].toLowerCase()}`, "do", () => { app.open = segment; });
   const doings: [string, string, () => void][] = [
     ["pin", "Pin the current scenario as baseline", () => app.pin()],
     ["swap", "Swap with the baseline", () => app.swap()],
     ["unpin", "Unpin the baseline", () => app.unpin()],
-    ["save", "Save this scenario under a name", () => { app.drawer = app.naming = true; }],
-    ["compare", "Compare saved scenarios and profiles", () => { app.drawer = true; }],
+    ["save", "Save this scenario under a name", () => app.save()],
+    ["compare", "Compare saved scenarios and profiles", () => app.compare(true)],
     ["export", "Export a report or the scenario", () => document.getElementById("export")?.click()],
     ["undo", "Undo the last change", () => app.undo()],
     ["redo", "Redo", () => app.redo()],

@@ -270,6 +270,18 @@ export class App {
     this.more = { ...rest, knob };
   }
 
+  /** Ask for a name to save the scenario under, where saved ones stand side by side. */
+  save(): void {
+    this.naming = true;
+    this.drawer = this.view !== "compare";
+  }
+
+  /** Saved scenarios side by side: on a page of their own, or over the view, where there is room; again, away. */
+  compare(page: boolean): void {
+    this.drawer = !page && !this.drawer && this.view !== "compare";
+    if (page) this.view = "compare";
+  }
+
   option(key: string, value: string): void {
     const { [key]: _, ...rest } = this.more;
     this.more = value ? { ...rest, [key]: value } : rest;

@@ -12,6 +12,8 @@ export interface View {
   main?: string;
   /** Views that use the whole width have no why panel beside them. */
   wide?: boolean;
+  /** Has an address, but no place among the views of a scenario. */
+  aside?: boolean;
 }
 
 export const VIEWS: View[] = [
@@ -21,4 +23,5 @@ export const VIEWS: View[] = [
   { name: "design", title: "Design", load: () => import("./Design.svelte"), wide: true },
   { name: "serve", title: "Serve", load: () => import("./Serve.svelte"), wide: true },
   { name: "evidence", title: "Evidence", load: () => import("./Evidence.svelte") },
+  { name: "compare", title: "Compare", load: () => import("../compare/Compare.svelte"), wide: true, aside: true },
 ];

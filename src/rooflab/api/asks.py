@@ -294,7 +294,7 @@ class ScopeReport(msgspec.Struct, frozen=True, kw_only=True):
     time: Seconds
     share: Ratio
     per_layer: Seconds | None
-    """Mean over the layers of a device; none for the rest."""
+    """Mean over the model's layers, which a pass goes through whatever the pipeline; none for the rest."""
 
 
 class WorkReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -170,18 +170,14 @@ def _prices(column: _Column) -> Any:
     return "roofline" if column.setting.pricer is None else column.ask.prices or "fitted"
 
 
-def _per_layer(*parts: str) -> Callable[[_Column], Any]:
-    """Time of some parts of a decode step over the model's layers; of every part where none is named."""
+def _per_layer(*scopes: str) -> Callable[[_Column], Any]:
+    """Time of the halves of a layer in a decode step, with their norms and exchanges (D-082)."""
 
-    def read(column: _Column) -> Any:
-        step = column.report.decode_step if column.report else None
-        if step is None or column.setting is None:
-            return None
-        inside = ("attention", "attention projections", "ffn", "collective", "elementwise")
-        times = [part.time for part in step.parts if part.part in (parts or inside)]
-        return math.fsum(times) / column.setting.model.layers
+    def of(step: StepDetail) -> float | None:
+        times = [each.per_layer for each in step.scopes if each.scope in scopes and each.per_layer is not None]
+        return math.fsum(times) if times else None
 
-    return read
+    return _step(of)
 
 
 def _units(of: Callable[[Any, Any], Any], level: int) -> Callable[[_Column], Any]:
@@ -250,9 +246,9 @@ _ROWS: tuple[tuple[str, str, str, str, str, Callable[[_Column], Any]], ...] = (
     (_T, "ttft", "TTFT, whole batch", "s", "down", _reported("ttft")),
     (_T, "e2e", "End to end", "s", "down", _reported("e2e")),
     (_T, "attention_layer", "Attention of a layer, decoding", "s", "down",
-     _per_layer("attention", "attention projections")),
+     _per_layer("attention")),
     (_T, "ffn_layer", "Feed-forward of a layer, decoding", "s", "down", _per_layer("ffn")),
-    (_T, "layer", "One layer, decoding", "s", "down", _per_layer()),
+    (_T, "layer", "One layer, decoding", "s", "down", _per_layer("attention", "ffn")),
     (_T, "decode_bound", "Decode waits for", "", "none", _step(lambda step: step.bound)),
     (_T, "prefill_bound", "Prefill waits for", "", "none", _step(lambda step: step.bound, "prefill")),
     (_T, "bandwidth_share", "Memory bandwidth in use", "share", "none", _step(lambda step: step.bandwidth_share)),
@@ -335,9 +331,9 @@ def _stages(columns: list[_Column], phase: Any) -> list[StageReport]:
     steps = [getattr(column.report, f"{phase}_step") if column.report else None for column in columns]
     found: dict[str, list[Any]] = {}
     for index, step in enumerate(steps):
-        for op in step.ops if step else ():
-            if op.time:
-                found.setdefault(op.name, [None] * len(columns))[index] = op
+        ops = [op for op in step.ops if op.time] if step else []
+        for op in ops:
+            found.setdefault(_stage_name(op.name, ops), [None] * len(columns))[index] = op
     rows = []
     for name, ops in sorted(found.items(), key=lambda item: -max(op.time for op in item[1] if op)):
         times = [op.time if op else None for op in ops]
@@ -353,6 +349,16 @@ def _stages(columns: list[_Column], phase: Any) -> list[StageReport]:
             )
         )
     return rows
+
+
+def _stage_name(name: str, ops: list[Any]) -> str:
+    """An operator's name beside other models': that of experts says no layers, unless several kinds of layers have some."""
+    base = name.partition("@")[0]
+    alone = sum(op.name.partition("@")[0] == base for op in ops) == 1
+    return base if alone and base.startswith(_OF_EXPERTS) else name
+
+
+_OF_EXPERTS = ("expert", "shared", "router", "permute", "dispatch", "combine")
 
 
 # ------------------------------------------------------------------------------------------------ profiles

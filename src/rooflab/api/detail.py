@@ -138,7 +138,7 @@ def step_detail(setting: Setting, step: Step, priced: StepTime) -> StepDetail:
         )
         for name, members in parts.items()
     ]
-    layers = setting.model.layers / float(setting.layout.pp)
+    layers = setting.model.layers  # a pass goes through every stage of the pipeline
     halves = {name: math.fsum(op.time for op in ops if op.scope == name) for name in SCOPES}
     scopes = [
         ScopeReport(
