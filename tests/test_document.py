@@ -12,7 +12,8 @@ import pytest
 
 from rooflab import api
 from rooflab.cli import main
-from rooflab.document import charts, words
+from rooflab.document import charts, curves, words
+from rooflab.document.elements import about
 from rooflab.units import InputError
 from rooflab.units import format as shown
 
@@ -192,8 +193,64 @@ def test_every_chart_says_in_words_what_it_shows():
     """F-03: a role, a sentence with the leading values, a table beside it."""
     page = Read(document(FP8))
     drawn = [attributes for tag, attributes in page.tags if tag == "svg"]
-    assert len(drawn) == 3
+    assert len(drawn) == 11  # memory, two rooflines, four plots of the limits, two of memory, two of other devices
     assert all(each["role"] == "img" and len(each["aria-label"]) > 60 for each in drawn)
+
+
+@pytest.mark.parametrize("case", ["fits", "does not fit", "experts", "recurrent", "sharded"])
+def test_the_limits_are_those_of_the_chip(case):
+    """ux §14: figures, every curve with its rows, formulas, guidance; the curves reach the batch that is aimed for."""
+    scenario = CASES[case]
+    context = scenario.get("prompt", 1024) + scenario.get("output", 256)
+    keys = ("model", "on", "tp", "cp", "weights", "batch")
+    ask = {"kind": "chip", "context": context, **{key: scenario[key] for key in keys if key in scenario}}
+    chip = api.answer(ask)["chip"]
+    html = document(scenario)
+    text = plain(html)
+    assert f"This device wants a batch near {about(chip['good_batch'])}" in text
+    assert chip["guidance"] in text
+    for each in chip["formulas"]:
+        assert each["meaning"] in text
+        assert each["text"] in text
+    for point in (*chip["curves"]["step_latency"], chip["step"]):
+        assert f"{point['batch']:,.0f} {shown(point['weight'], 's')}" in text
+    for row in chip["curves"]["memory_vs_context"]:
+        assert shown(row["used"], "byte") in text
+    batches = [
+        float(each.replace(",", ""))
+        for each in re.findall(
+            r'<td class="n">([\d,]+)</td>',
+            html.partition("Step time against batch, in figures")[2].partition("</table>")[0],
+        )
+    ]
+    assert max(batches) >= min(chip["good_batch"], 256 * 2**8)
+
+
+def test_rules_band_and_symbols_are_there():
+    """D-410, A-066: every rule with its verdict and numbers, the band of every headline number, shares by basis."""
+    text = plain(document(FP8))
+    report, rules = api.answer({"kind": "estimate", **FP8}), api.answer({"kind": "rules", **FP8})
+    failed = [each for each in rules["checks"] if each["passed"] is False]
+    assert text.count("✕ fail") == len(failed) > 0
+    for each in rules["checks"]:
+        assert each["says"][2:] in text
+    for end in ("low", "high"):
+        assert shown(report[end]["tpot"], "s") in text
+    for each in rules["glossary"]:
+        assert each["meaning"] in text
+    assert "rooflab simulate" in text
+
+
+@pytest.mark.parametrize("scenario", CASES.values(), ids=CASES)
+def test_a_report_is_small_and_its_contents_lead_somewhere(scenario):
+    """Under 1 MB; every link of the contents names a section, once."""
+    html = document(scenario, baseline={**scenario, "batch": 2})
+    assert len(html.encode()) < 1_000_000
+    page = Read(html)
+    inside = [attributes["href"][1:] for tag, attributes in page.tags if attributes.get("href", "").startswith("#")]
+    named = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert sorted(inside) == sorted(named)
+    assert len(set(named)) == len(named) > 6
 
 
 def test_marks_lie_where_the_numbers_say():
@@ -206,6 +263,22 @@ def test_marks_lie_where_the_numbers_say():
     for x, y in re.findall(r'class="mark \w+" d="M([\d.-]+),([\d.-]+)', charts.roofline(step, "x")):
         assert -20 < float(x) < charts.WIDTH + 20
         assert -20 < float(y) < charts.HEIGHT + 20
+
+
+def test_lines_lie_where_the_numbers_say_and_names_do_not_meet():
+    """Equal ratios are equal distances on both axes; names at the ends stay apart; what is no number draws nothing."""
+    series = [
+        curves.Series(name=f"s{n}", points=[(1.0, 1e-3 * n), (10.0, 1e-2 * n), (100.0, 1e-1 * n)]) for n in (1.0, 1.01)
+    ]
+    svg = curves.lines("said", series, [curves.Mark(x=10.0, name="now")], [(1.0, "1"), (100.0, "100")], "s", ("x", "y"))
+    drawn = re.search(r'class="line ink" d="M([\d.]+),([\d.]+)L([\d.]+),([\d.]+)L([\d.]+),([\d.]+)"', svg)
+    x0, y0, x1, y1, x2, y2 = map(float, drawn.groups())
+    assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
+    assert y0 - y1 == pytest.approx(y1 - y2, abs=0.2)
+    assert f'd="M{x1:.1f},' in svg  # the upright
+    names = [float(y) for y in re.findall(r'y="([\d.]+)">s1', svg)]
+    assert abs(names[1] - names[0]) >= curves.LINE
+    assert curves.lines("said", [curves.Series(name="a", points=[(1.0, 0.0)])], [], [], "s", ("x", "y")) == ""
 
 
 def test_the_command_line_writes_the_same_page(capsys, tmp_path, monkeypatch):

@@ -323,7 +323,7 @@ def test_the_report_is_that_of_the_engine_and_needs_nothing(reader, address, bro
         shown.on("request", lambda request, asked=asked: asked.append(request.url))
         shown.on("console", lambda message, asked=asked: asked.append(message.text))
         shown.goto(file.as_uri())
-        assert shown.locator("svg.chart").count() == 3
+        assert shown.locator("svg.chart").count() == 11
         assert shown.evaluate("document.documentElement.scrollWidth") <= wide
         assert asked == [file.as_uri()]
         assert not serious(shown)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from rooflab import catalog, document
-from rooflab.api.answers import answer_estimate, answer_fit, header
-from rooflab.api.asks import EstimateAsk, EstimateReport, ExplainAsk, FitAsk
+from rooflab.api.answers import answer_chip, answer_estimate, answer_fit, header
+from rooflab.api.asks import ChipAsk, EstimateAsk, EstimateReport, ExplainAsk, FitAsk
 from rooflab.api.compare import answer_compare
 from rooflab.api.compare_asks import Case, CompareAsk, DocumentAsk, DocumentReport
+from rooflab.api.design import answer_rules
+from rooflab.api.design_asks import RulesAsk
 from rooflab.api.resolve import Setting, setting_of
 from rooflab.api.snapshots import command_of, plain, scenario_ask, self_contained, title_of
 from rooflab.api.why import answer_explain
@@ -22,6 +25,10 @@ SUBJECTS = (
 )  # fmt: skip
 OPERATORS = {"decode": 5, "prefill": 3}
 """Longest operators of a step whose formulas are shown."""
+FURTHER = 8
+"""Doublings of the batch beyond the standard curves, at most."""
+NEAR, LEAST_CONTEXT = (0.25, 0.5, 0.75, 0.9), 128
+"""Shares of the balance context at which the knee is shown, too."""
 
 
 def answer_document(ask: DocumentAsk) -> DocumentReport:
@@ -39,6 +46,8 @@ def answer_document(ask: DocumentAsk) -> DocumentReport:
         baseline=_plain(baseline[1]) if baseline else None,
         baseline_name=ask.baseline_name,
         fit=_plain(answer_fit(_as(FitAsk, asked))),
+        limits=_limits(asked),
+        rules=_where(answer_rules, RulesAsk, asked),
         compared=_compared(asked, baseline[0]) if baseline else None,
         explained=_explained(asked, report),
         sources=_sources(setting),
@@ -59,6 +68,38 @@ def _as(kind: type[Any], asked: EstimateAsk, **more: Any) -> Any:
     """Another kind of question about the same scenario: the fields it knows."""
     fields = {name: getattr(asked, name) for name in kind.__struct_fields__ if hasattr(asked, name)}
     return kind(**{**fields, **more})
+
+
+def _where(answer: Callable[[Any], Any], kind: type[Any], asked: EstimateAsk, **more: Any) -> dict[str, Any] | None:
+    """Another question's report, where the scenario has one: a profile or a device may lack what it needs."""
+    try:
+        return _plain(answer(_as(kind, asked, **more)))
+    except InputError:
+        return None
+
+
+def _limits(asked: EstimateAsk) -> dict[str, Any] | None:
+    """The chip roofline at the scenario's batch and context, its curves up to the batch and the context that it is about."""
+    context = asked.prompt + asked.output
+    found = _where(answer_chip, ChipAsk, asked, context=context)
+    if found is None:
+        return None
+    chip, curves = found["chip"], found["chip"]["curves"]
+    last, end = curves["step_latency"][-1]["batch"], max(chip["good_batch"], chip["batch"])
+    batches = [int(last) << power for power in range(1, FURTHER + 1) if int(last) << power - 1 < end]
+    reach = chip["balance_context"] or 0.0
+    contexts = [round(part * reach) for part in NEAR if part * reach >= LEAST_CONTEXT]
+    more = [_where(answer_chip, ChipAsk, asked, context=context, batch=batch) for batch in batches]
+    for each in [each["chip"] for each in more if each]:
+        for curve, figure in (("step_latency", "step"), ("token_latency", "token")):
+            curves[curve] = [*curves[curve], each[figure]]
+    for each in [_where(answer_chip, ChipAsk, asked, context=near) for near in contexts]:
+        if each:
+            curves["knee"] = [
+                *curves["knee"],
+                {"context": each["chip"]["context"], "batch": each["chip"]["knee_batch"]},
+            ]
+    return found
 
 
 def _baseline(ask: DocumentAsk) -> tuple[EstimateAsk, EstimateReport] | None:

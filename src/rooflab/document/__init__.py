@@ -6,13 +6,15 @@ The command line and the page both get it from the engine (`api.documents`), so 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from html import escape
+import re
+from html import escape, unescape
 from typing import Any
 
 import msgspec
 
-from rooflab.document import charts
+from rooflab.document import charts, evidence
+from rooflab.document.elements import Report, badge, figures, listed, section, share, slug, table, value
+from rooflab.document.limits import limits
 from rooflab.document.style import STYLE
 from rooflab.document.words import (
     BOUNDS,
@@ -30,7 +32,6 @@ from rooflab.units import format as shown
 
 __all__ = ["Facts", "html"]
 
-Report = dict[str, Any]
 MEANS = {
     "memory": "moves bytes", "compute": "is arithmetic", "network": "exchanges between devices", "latency": "waits for launches"
 }  # fmt: skip
@@ -51,6 +52,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     baseline: Report | None = None
     baseline_name: str = ""
     fit: Report
+    limits: Report | None = None
+    """The chip roofline of one device at the scenario's batch and context."""
+    rules: Report | None = None
     compared: Report | None = None
     explained: dict[str, Report]
     """Subject or operator -> its explanation."""
@@ -66,9 +70,12 @@ def html(facts: Facts) -> str:
     """The page."""
     report = facts.now
     body = [
-        _head(facts), _kpis(facts), _memory(facts), *_phases(facts), _compared(facts), _formulas(facts), _assumptions(facts),
-        _left_out(facts), _again(facts),
+        _kpis(facts), _memory(facts), *_phases(facts), _compared(facts),
+        *(limits(facts.limits["chip"], facts.limits["notes"]) if facts.limits else ()),
+        evidence.prices(report), evidence.rules(facts.rules), _formulas(facts), _assumptions(facts), _left_out(facts),
+        evidence.symbols(facts.rules), evidence.elsewhere(), _again(facts),
     ]  # fmt: skip
+    body = [_head(facts), _contents(body), *body]
     about = f"RoofLab {report['version']}"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -77,34 +84,6 @@ def html(facts: Facts) -> str:
         f'<meta name="generator" content="{escape(about, quote=True)}"><meta name="referrer" content="no-referrer">'
         f"<title>{escape(facts.title)}</title><style>{STYLE}</style></head>\n<body><main>{''.join(body)}</main></body></html>\n"
     )
-
-
-def _section(title: str, *inner: str, long: bool = False) -> str:
-    kind = ' class="long"' if long else ""
-    label = f'tabindex="0" aria-label="{escape(title, quote=True)}"'  # wide tables scroll, by the keyboard too
-    return f"<section{kind} {label}><h2>{escape(title)}</h2>{''.join(inner)}</section>\n"
-
-
-def _table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = (), kinds: Sequence[str] = ()
-) -> str:
-    """A table; cells are HTML already."""
-    sides = [' class="n"' if index in right else "" for index in range(len(heads))]
-    head = "".join(f"<th{side}>{escape(each)}</th>" for each, side in zip(heads, sides, strict=True))
-    lines = []
-    for index, row in enumerate(rows):
-        kind = f' class="{kinds[index]}"' if index < len(kinds) and kinds[index] else ""
-        cells = "".join(f"<td{side}>{cell}</td>" for cell, side in zip(row, sides, strict=True))
-        lines.append(f"<tr{kind}>{cells}</tr>")
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-
-
-def _share(value: float) -> str:
-    return "under 1 %" if 0 < value < 0.005 else f"{value:.0%}".replace("%", " %")
-
-
-def _badge(basis: str) -> str:
-    return f'<span class="badge {escape(basis, quote=True)}">{escape(basis)}</span>'
 
 
 # ------------------------------------------------------------------------------------------------ the answer
@@ -125,22 +104,29 @@ def finding(report: Report) -> str:
     if step is None:
         return f"{lead}A one-token answer has no decode step: the first token comes after {shown(report['ttft'], 's')}."
     bound, top = step["bound"], max(step["ops"], key=lambda op: op["time"])
-    share = _share(step["terms"][bound] / step["time"] if step["time"] else 0.0)
+    most = share(step["terms"][bound] / step["time"] if step["time"] else 0.0)
     return (
-        f"{lead}Decode is {bound}-bound: {share} of each {shown(step['time'], 's')} step {MEANS[bound]}, "
-        f"and {operator_name(top['name'])} takes {_share(top['share'])} of it."
+        f"{lead}Decode is {bound}-bound: {most} of each {shown(step['time'], 's')} step {MEANS[bound]}, "
+        f"and {operator_name(top['name'])} takes {share(top['share'])} of it."
     )
 
 
 def _head(facts: Facts) -> str:
     date = f" · {escape(facts.date)}" if facts.date else ""
     basis = facts.now["basis"]
-    badges = _badge(basis) + (f" {_badge('assumed')}" if basis == "roofline" else "")
+    badges = badge(basis) + (f" {badge('assumed')}" if basis == "roofline" else "")
     return (
         f'<header><p class="quiet">{escape(facts.title)}</p><h1>{escape(finding(facts.now))}</h1>'
         f'<p class="quiet">{escape(facts.scenario)}<br>RoofLab {escape(facts.now["version"])}{date} · profile '
         f"{escape(facts.now['profile'])} · {badges} · an analytical model, not a benchmark</p></header>\n"
     )
+
+
+def _contents(body: list[str]) -> str:
+    """Where everything is."""
+    titles = re.findall(r"<h2>(.*?)</h2>", "".join(body))
+    found = "".join(f'<li><a href="#{slug(unescape(title))}">{title.partition(":")[0]}</a></li>' for title in titles)
+    return f'<nav aria-label="Contents"><ul>{found}</ul></nav>\n'
 
 
 def _delta(now: float | None, was: float | None, better: str) -> str:
@@ -183,16 +169,15 @@ def _kpis(facts: Facts) -> str:
     now, low, high = facts.now, facts.now["low"], facts.now["high"]
     cells = []
     for name, path, unit, better in _KPIS:
-        value = _at(facts.alone, ("ttft",)) if path == ("alone",) else _at(now, path)
-        if value is None and path != ("tpot",):
+        found = _at(facts.alone, ("ttft",)) if path == ("alone",) else _at(now, path)
+        if found is None and path != ("tpot",):
             continue
-        notes = [_delta(value, _at(facts.baseline, path), better)]
+        notes = [_delta(found, _at(facts.baseline, path), better)]
         ends = _at(low, path), _at(high, path)
-        if None not in (value, *ends):
+        if None not in (found, *ends):
             notes.append(_band(shown(ends[0], unit), shown(ends[1], unit)))
-        small = "".join(f"<small>{note}</small>" for note in notes if note)
-        cells.append(f"<div><dt>{escape(name)}</dt><dd>{_short(_value(value, unit))}{small}</dd></div>")
-    return f'<section><dl class="kpis">{"".join(cells)}</dl></section>\n'
+        cells.append((name, _short(value(found, unit)), notes))
+    return f"<section>{figures(cells)}</section>\n"
 
 
 def _short(text: str) -> str:
@@ -205,45 +190,28 @@ def _band(first: str, last: str) -> str:
     return _short(f"{value if unit == last.partition(' ')[2] else first} to {last}")
 
 
-def _value(value: Any, unit: str) -> str:
-    """A value with its unit as HTML."""
-    if value is None:
-        return MISSING
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, str) or unit == "":
-        return escape(str(value))
-    if unit == "share":
-        return _share(value)
-    if unit == "USD":
-        return f"${number(value)}"
-    if unit == "1":
-        return f"{value:,}" if isinstance(value, int) else escape(shown(value, "1"))
-    return escape(shown(value, unit))
-
-
 # ------------------------------------------------------------------------------------------------ the evidence
 
 
 def _memory(facts: Facts) -> str:
     memory, fit = facts.now["memory"], facts.fit
-    rows = [(name, _value(memory[key], "byte"), _share(memory[key] / memory["capacity"])) for key, name in charts.KINDS]
+    rows = [(name, value(memory[key], "byte"), share(memory[key] / memory["capacity"])) for key, name in charts.KINDS]
     rest = "over" if memory["over"] else "free"
-    rows.append((rest.capitalize(), _value(memory[rest], "byte"), _share(memory[rest] / memory["capacity"])))
+    rows.append((rest.capitalize(), value(memory[rest], "byte"), share(memory[rest] / memory["capacity"])))
     inner = [
         charts.memory_strip(memory, "Memory per device"),
-        _table(("Of each device", "bytes", "share"), rows, (1, 2)),
+        table(("Of each device", "bytes", "share"), rows, (1, 2)),
     ]
     if fit["fits"]:
         length = facts.now["ask"]["prompt"] + facts.now["ask"]["output"]
         inner.append(
             f'<p class="quiet">A replica holds at most {fit["max_batch"]:,} sequences of {length:,} tokens, or this batch at '
-            f"{_value(fit['max_context'], 'token')}.</p>"
+            f"{value(fit['max_context'], 'token')}.</p>"
         )
     elif fit["changes"]:
-        found = [(escape(each["change"]), _value(each["free"], "byte")) for each in fit["changes"]]
-        inner.append(_table(("Any one of these fits", "then free"), found, (1,)))
-    return _section("Memory per device", *inner)
+        found = [(escape(each["change"]), value(each["free"], "byte")) for each in fit["changes"]]
+        inner.append(table(("Any one of these fits", "then free"), found, (1,)))
+    return section("Memory per device", *inner)
 
 
 def _phases(facts: Facts) -> list[str]:
@@ -255,7 +223,7 @@ def _phases(facts: Facts) -> list[str]:
             continue
         key = "".join(f'<span><i class="{bound}"></i>{bound}</span>' for bound in BOUNDS)
         out.append(
-            _section(
+            section(
                 f"{name}: {shown(step['time'], 's')}",
                 f'<p class="key">{key}</p>',
                 charts.roofline(step, f"Roofline of {name.lower()}"),
@@ -264,7 +232,7 @@ def _phases(facts: Facts) -> list[str]:
                 _parts(step),
             )
         )
-        out.append(_section(f"{name}, operator by operator", _operators(step), long=True))
+        out.append(section(f"{name}, operator by operator", _operators(step), long=True))
     return out
 
 
@@ -275,13 +243,13 @@ def _parts(step: Report) -> str:
         (
             part_name(part["part"]),
             charts.terms_bar(part["terms"], most),
-            _value(part["time"], "s"),
-            _share(part["share"]),
+            value(part["time"], "s"),
+            share(part["share"]),
         )
         for part in parts
     ]
-    total = ("Together", "", _value(step["time"], "s"), "")
-    return _table(("Where the time goes", "what it waits for", "time", "share"), [*rows, total], (2, 3))
+    total = ("Together", "", value(step["time"], "s"), "")
+    return table(("Where the time goes", "what it waits for", "time", "share"), [*rows, total], (2, 3))
 
 
 def _operators(step: Report) -> str:
@@ -291,14 +259,14 @@ def _operators(step: Report) -> str:
         size = " × ".join(f"{shape[axis]:,.0f}" for axis in "mnk") if shape.get("m") else ""
         rows.append(
             (
-                escape(operator_name(op["name"])), f"{op['count']:,.0f}", size, _value(op["flop"] or None, "FLOP"),
-                _value(op["bytes"] or op["message_bytes"] or None, "byte"),
-                number(op["intensity"]) if op["intensity"] else MISSING, _value(op["time"], "s"), _share(op["share"]),
+                escape(operator_name(op["name"])), f"{op['count']:,.0f}", size, value(op["flop"] or None, "FLOP"),
+                value(op["bytes"] or op["message_bytes"] or None, "byte"),
+                number(op["intensity"]) if op["intensity"] else MISSING, value(op["time"], "s"), share(op["share"]),
                 bound_of(op["bound"]), escape(op["basis"]),
             )
         )  # fmt: skip
     heads = ("Operator", "times", "M × N × K", "FLOP", "bytes", "FLOP/byte", "time", "share", "bound", "basis")
-    return _table(heads, rows, (1, 2, 3, 4, 5, 6, 7))
+    return table(heads, rows, (1, 2, 3, 4, 5, 6, 7))
 
 
 def _compared(facts: Facts) -> str:
@@ -314,15 +282,15 @@ def _compared(facts: Facts) -> str:
             rows.append((escape(group), "", ""))
             kinds.append("group")
         cells = []
-        for index, value in enumerate(row["values"]):
-            text = _value(value, row["unit"])
+        for index, each in enumerate(row["values"]):
+            text = value(each, row["unit"])
             cells.append(f"<b>{text}</b>" if index in row["best"] else text)
         rows.append((escape(row["title"]), *cells))
         kinds.append("")
     if not rows:
         return ""
     heads = ("Where they differ", "this scenario", facts.baseline_name or "baseline")
-    return _section("Beside the baseline", _table(heads, rows, (1, 2), kinds), long=True)
+    return section("Beside the baseline", table(heads, rows, (1, 2), kinds), long=True)
 
 
 def _formulas(facts: Facts) -> str:
@@ -330,11 +298,11 @@ def _formulas(facts: Facts) -> str:
     out = []
     for subject, report in facts.explained.items():
         rows = [
-            (escape(line["quantity"]), _formula(line), _value(line["value"], line["unit"])) for line in report["lines"]
+            (escape(line["quantity"]), _formula(line), value(line["value"], line["unit"])) for line in report["lines"]
         ]
         out.append(f"<h3>{escape(SUBJECTS.get(subject) or operator_name(subject))}</h3>")
-        out.append(_table(("Quantity", "formula, and with its numbers", "value"), rows, (2,)))
-    return _section("Formulas, with their numbers", *out, long=True) if out else ""
+        out.append(table(("Quantity", "formula, and with its numbers", "value"), rows, (2,)))
+    return section("Formulas, with their numbers", *out, long=True) if out else ""
 
 
 def _formula(line: Report) -> str:
@@ -349,8 +317,8 @@ def _assumptions(facts: Facts) -> str:
         where = SUBJECTS.get(subject) or operator_name(subject)
         for line in report["lines"]:
             for name, basis in line["bases"].items():
-                value = line["inputs"][name]
-                if basis not in BASES or not isinstance(value, (int, float)):
+                given = line["inputs"][name]
+                if basis not in BASES or not isinstance(given, (int, float)):
                     continue
                 words = symbol_name(name)
                 if name == "efficiency":
@@ -360,21 +328,19 @@ def _assumptions(facts: Facts) -> str:
                         else "share of the peak reached"
                     )
                 unit = "USD/s" if name == "price" else symbol_unit(name, line)
-                text = number(value) if unit == "1" else shown(value, unit)
+                text = number(given) if unit == "1" else shown(given, unit)
                 found.setdefault((words, text), (basis, where))
     rows = [
-        (escape(words), escape(text), _badge(basis), escape(where))
+        (escape(words), escape(text), badge(basis), escape(where))
         for (words, text), (basis, where) in sorted(found.items(), key=lambda item: BASES.index(item[1][0]))
     ]
-    inner = [_table(("Input", "value", "basis", "first used in"), rows, (1,))] if rows else []
+    inner = [table(("Input", "value", "basis", "first used in"), rows, (1,))] if rows else []
     if facts.now["notes"]:
-        inner.append(
-            "<h3>Notes</h3><ul>" + "".join(f"<li>{escape(note)}</li>" for note in facts.now["notes"]) + "</ul>"
-        )
+        inner.append(f"<h3>Notes</h3>{listed(facts.now['notes'])}")
     if facts.sources:
-        listed = "".join(f"<li>{escape(what)}: {_source(title, url)}</li>" for what, title, url in facts.sources)
-        inner.append(f"<h3>Sources</h3><ul>{listed}</ul>")
-    return _section("Assumptions and sources", *inner, long=True)
+        named = "".join(f"<li>{escape(what)}: {_source(title, url)}</li>" for what, title, url in facts.sources)
+        inner.append(f"<h3>Sources</h3><ul>{named}</ul>")
+    return section("Assumptions and sources", *inner, long=True)
 
 
 def _source(title: str, url: str) -> str:
@@ -385,10 +351,9 @@ def _source(title: str, url: str) -> str:
 
 def _left_out(facts: Facts) -> str:
     lines = next((report["leaves_out"] for report in facts.explained.values()), [])
-    listed = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return _section(
+    return section(
         "What is left out",
-        f"<ul>{listed}</ul>" if lines else "",
+        listed(lines),
         '<p class="quiet">Where no measurement of a system exists, times are estimates and comparisons are the point. '
         "Before money depends on it, run the model on the machine with the engine that is meant.</p>",
     )
@@ -397,7 +362,7 @@ def _left_out(facts: Facts) -> str:
 def _again(facts: Facts) -> str:
     question = json.dumps(facts.question, ensure_ascii=False, indent=1)
     link = f"<p>{_source('This scenario in the page it was written from', facts.link)}</p>" if facts.link else ""
-    return _section(
+    return section(
         "The same again",
         f"<pre>{escape(facts.command)}</pre>",
         f"<h3>Its question, for <code>rooflab ask</code></h3><pre>{escape(question)}</pre>",

@@ -36,8 +36,9 @@ def mark(bound: str, x: float, y: float, r: float) -> str:
 class Log:
     """A logarithmic axis from one range to another, held within it."""
 
-    def __init__(self, low: float, high: float, first: float, last: float):
-        self.low, self.high = _half_decade(low, down=True), _half_decade(high, down=False)
+    def __init__(self, low: float, high: float, first: float, last: float, *, exact: bool = False):
+        self.low = low if exact else _half_decade(low, down=True)
+        self.high = high if exact else _half_decade(high, down=False)
         self.first, self.last = first, last
 
     def __call__(self, value: float) -> float:

@@ -16,7 +16,9 @@ STYLE = f"""
 :root{{color-scheme:light dark;{LIGHT}}}
 @media (prefers-color-scheme:dark){{:root{{{DARK}}}}}
 @media print{{:root{{color-scheme:light;{LIGHT};--bg:#fff}}section{{break-inside:avoid}}section.long{{break-inside:auto}}
-tr,li{{break-inside:avoid}}body{{font-size:10pt}}main{{max-width:none;padding:0}}}}
+tr,li,figure{{break-inside:avoid}}
+details::details-content{{content-visibility:visible;height:auto}}summary{{list-style:none}}nav{{display:none}}
+body{{font-size:10pt}}main{{max-width:none;padding:0}}}}
 *{{box-sizing:border-box}}
 body{{margin:0;background:var(--bg);color:var(--ink);font:14px/1.5 Inter,system-ui,-apple-system,"Segoe UI",sans-serif;
 font-variant-numeric:tabular-nums;-webkit-print-color-adjust:exact;print-color-adjust:exact}}
@@ -26,6 +28,7 @@ h2{{font-size:14px;font-weight:650;margin:0 0 8px}}h3{{font-size:13px;font-weigh
 .quiet{{color:var(--ink3);font-size:12.5px}}.good{{color:var(--good)}}.bad{{color:var(--bad)}}
 section{{background:var(--surface);border:1px solid var(--line);border-radius:10px;padding:14px 16px;overflow-x:auto}}
 .kpis{{display:grid;grid-template-columns:repeat(auto-fit,minmax(138px,1fr));gap:14px 18px;margin:0}}
+.kpis.three{{grid-template-columns:repeat(auto-fit,minmax(200px,1fr));margin:10px 0}}table+table{{margin-top:14px}}
 .kpis dt{{color:var(--ink3);font-size:12px}}.kpis dd{{margin:0;font-size:22px;font-weight:560;line-height:1.25}}
 .kpis small{{display:block;font-size:11.5px;font-weight:400;color:var(--ink3)}}
 table{{border-collapse:collapse;width:100%;font-size:12.5px}}
@@ -58,5 +61,16 @@ svg .mark.latency{{fill:var(--surface);stroke:var(--latency);stroke-width:2}}
 svg .room{{fill:var(--sunken)}}svg .kind.weights{{fill:var(--weights)}}svg .kind.kv{{fill:var(--kv)}}
 svg .kind.workspace{{fill:var(--act);stroke:var(--memory)}}svg .kind.reserve{{fill:var(--line2)}}
 svg .on.weights{{fill:var(--on-weights)}}svg .on.kv,svg .on.workspace{{fill:var(--on-memory)}}svg .on.reserve{{fill:var(--ink)}}
+nav ul{{list-style:none;padding:0;display:flex;flex-wrap:wrap;gap:2px 16px;font-size:12.5px}}
+a{{color:var(--ink2);text-underline-offset:3px}}
+.pair{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr));gap:12px 20px}}
+figure{{margin:0;min-width:0}}figcaption{{font-size:12.5px;font-weight:540;color:var(--ink2);margin:0 0 4px}}
+.pair,details{{margin:6px 0 0}}summary{{cursor:pointer;font-size:12.5px;color:var(--ink2);padding:4px 0}}
+td code{{display:inline-block;min-width:200px}}td small{{color:var(--ink3);font-size:11.5px}}
+.key i.weights{{background:var(--weights)}}.key i.kv{{background:var(--kv)}}
+.key i.workspace{{background:var(--act)}}svg.curve{{min-width:300px}}svg .line{{stroke:var(--ink);stroke-width:2}}
+svg .line.thin{{stroke:var(--ink3);stroke-width:1.3}}svg .line.compute{{stroke:var(--compute)}}
+svg .line.memory,svg .line.kv{{stroke:var(--memory)}}svg .line.weights{{stroke:var(--weights)}}
+svg .limit{{stroke:var(--bad);stroke-dasharray:5 3}}svg .labs{{fill:var(--ink);font-weight:650}}svg .bad{{fill:var(--bad)}}
 svg .over{{fill:none;stroke:var(--bad);stroke-width:2}}
 """

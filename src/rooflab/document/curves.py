@@ -1,0 +1,159 @@
+"""Curves of a report as inline SVG: lines over a logarithmic axis, and memory as stacked bars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+import msgspec
+
+from rooflab.document.charts import Log
+from rooflab.units import format as shown
+
+WIDTH, HEIGHT = 430, 250
+LEFT, RIGHT, TOP, BOTTOM = 50, 64, 20, 34
+LINE = 12.0
+"""Height of a label."""
+LETTER = 5.6
+STACK = (("weights", "weights"), ("kv", "kv"), ("transient", "workspace"))
+"""Field of a memory budget, and the kind it is drawn as."""
+
+Point = tuple[float, float]
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """One line: its name stands at its end."""
+
+    name: str
+    points: Sequence[Point]
+    kind: str = "ink"
+    """compute, memory, weights, kv, or ink."""
+    thin: bool = False
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """An upright: where the scenario is, or a bound of the chip."""
+
+    x: float
+    name: str
+
+
+def lines(
+    said: str, series: Sequence[Series], marks: Sequence[Mark], ticks: Sequence[tuple[float, str]], unit: str,
+    axes: tuple[str, str],
+) -> str:  # fmt: skip
+    """Series over logarithmic axes, each named at its end."""
+    points = [point for each in series for point in each.points if point[1] > 0]
+    if not points:
+        return ""
+    x = Log(*_ends([each[0] for each in points]), LEFT, WIDTH - RIGHT, exact=True)
+    y = Log(*_ends([each[1] for each in points]), HEIGHT - BOTTOM, TOP)
+    out = [_open(said), *_grid(x, y, ticks, unit, axes)]
+    inside = [mark for mark in marks if x.low <= mark.x <= x.high]
+    out += _uprights(x, sorted(inside, key=lambda mark: mark.x))
+    ends: list[tuple[float, float, str]] = []
+    for each in series:
+        drawn = [(x(px), y(py)) for px, py in each.points if py > 0]
+        if not drawn:
+            continue
+        path = "L".join(f"{px:.1f},{py:.1f}" for px, py in drawn)
+        out.append(f'<path class="line {each.kind}{" thin" if each.thin else ""}" d="M{path}"/>')
+        ends.append((drawn[-1][1], drawn[-1][0], each.name))
+    out += _names(ends)
+    return "".join([*out, "</svg>"])
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """The range of an axis; a single value has room on both sides."""
+    low, high = min(values), max(values)
+    return (low, high) if high > low else (low / 2, high * 2)
+
+
+def _open(said: str) -> str:
+    return (
+        f'<svg class="chart curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(said, quote=True)}">'
+    )
+
+
+def _grid(x: Log, y: Log, ticks: Sequence[tuple[float, str]], unit: str, axes: tuple[str, str]) -> list[str]:
+    base, right, last = HEIGHT - BOTTOM, WIDTH - RIGHT, -99.0
+    out = []
+    for at, name in ticks:
+        wide = len(name) * LETTER / 2
+        if not x.low <= at <= x.high or x(at) - wide < last + 4:
+            continue
+        last = x(at) + wide
+        out.append(f'<path class="grid" d="M{x(at):.1f},{TOP}V{base}"/>')
+        out.append(f'<text x="{x(at):.1f}" y="{base + 14}" text-anchor="middle">{escape(name)}</text>')
+    steps = y.decades() if len(y.decades()) > 1 else [y.low, *(each for each in y.decades() if each > y.low), y.high]
+    for each in steps[:: max(1, -(-len(steps) // 7))]:
+        label = f"{each:,.12g}" if unit == "1" else shown(each, unit, 1)
+        out.append(f'<path class="grid" d="M{LEFT},{y(each):.1f}H{right}"/>')
+        out.append(f'<text x="{LEFT - 5}" y="{y(each) + 3.5:.1f}" text-anchor="end">{escape(label)}</text>')
+    out.append(f'<path class="axis" d="M{LEFT},{base}H{right}"/>')
+    out.append(f'<text class="lab" x="2" y="10">{escape(axes[1])}</text>')
+    out.append(f'<text class="lab" x="{right}" y="{HEIGHT - 4}" text-anchor="end">{escape(axes[0])}</text>')
+    return out
+
+
+def _uprights(x: Log, marks: Sequence[Mark]) -> list[str]:
+    """Upright lines; a name that would meet its neighbour's goes below it."""
+    out, edge, row = [], -99.0, 0
+    for mark in marks:
+        at, wide = x(mark.x), len(mark.name) * LETTER
+        start = at + 4 if at + wide + 8 < WIDTH - RIGHT else at - 4 - wide
+        row = row + 1 if start < edge + 4 else 0
+        edge = max(edge, start + wide)
+        out.append(f'<path class="ridge" d="M{at:.1f},{TOP}V{HEIGHT - BOTTOM}"/>')
+        y = TOP + 9 + row * LINE
+        out.append(f'<text class="lab halo" x="{start:.1f}" y="{y:.1f}">{escape(mark.name)}</text>')
+    return out
+
+
+def _names(ends: Sequence[tuple[float, float, str]]) -> list[str]:
+    """Names at the lines' ends, one below the other where ends meet."""
+    out, free = [], TOP - LINE
+    for y, x, name in sorted(ends):
+        at = min(max(y + 3.5, free + LINE), HEIGHT - BOTTOM + 3.5)
+        free = at
+        if name:
+            out.append(f'<text class="lab halo" x="{x + 5:.1f}" y="{at:.1f}">{escape(name)}</text>')
+    return out
+
+
+def stacks(said: str, rows: Sequence[dict[str, float]], key: str, now: float, name: Callable[[float], str]) -> str:
+    """Memory of a device as bars over contexts or batches, the device's capacity as a limit."""
+    if not rows:
+        return ""
+    budget, base, right = rows[0]["budget"], HEIGHT - BOTTOM, WIDTH - 8
+    top = 1.06 * max(budget, min(max(row["used"] for row in rows), 1.45 * budget))
+    pitch = (right - LEFT) / len(rows)
+    wide = min(30.0, pitch * 0.66)
+
+    def y(amount: float) -> float:
+        return base - min(amount, top) / top * (base - TOP)
+
+    out = [_open(said)]
+    for index, row in enumerate(rows):
+        middle, at = LEFT + pitch * (index + 0.5), 0.0
+        for kind, drawn in STACK:
+            upper, lower = y(at + row[kind]), y(at)
+            at += row[kind]
+            if lower - upper > 0.05:
+                size = f'width="{wide:.1f}" height="{lower - upper:.1f}"'
+                out.append(f'<rect class="kind {drawn}" x="{middle - wide / 2:.1f}" y="{upper:.1f}" {size}/>')
+        if row["used"] > budget:
+            out.append(
+                f'<text class="bad" x="{middle:.1f}" y="{max(y(row["used"]) - 4, 11):.1f}" text-anchor="middle">×</text>'
+            )
+        strong = ' class="labs"' if row[key] == now else ""
+        out.append(
+            f'<text{strong} x="{middle:.1f}" y="{base + 14}" text-anchor="middle">{escape(name(row[key]))}</text>'
+        )
+    limit = f"{shown(budget, 'byte')} there"
+    out.append(
+        f'<path class="axis" d="M{LEFT},{base}H{right}"/><path class="limit" d="M{LEFT},{y(budget):.1f}H{right}"/>'
+    )
+    out.append(f'<text class="bad halo" x="{LEFT + 2}" y="{y(budget) - 4:.1f}">{escape(limit)}</text>')
+    out.append(f'<text class="lab" x="{right}" y="{HEIGHT - 4}" text-anchor="end">{escape(key)}</text>')
+    return "".join([*out, "</svg>"])
