@@ -110,6 +110,14 @@ export function shown(x: number | null | undefined, unit: string): Shown {
   }
 }
 
+/** The tick of an axis: no zeros after the point, and the prefix alone where the unit itself stands elsewhere. */
+export function tickText(x: number, unit: string, named = ""): string {
+  const found = shown(x, unit);
+  const value = found.value.includes(".") ? found.value.replace(/\.?0+$/, "") : found.value;
+  const rest = x === 0 ? "" : found.unit.replace(named, "");
+  return rest ? `${value}\u2009${rest}` : value;
+}
+
 /** The same as one text, value and unit kept on one line. */
 export function text(x: number | null | undefined, unit: string): string {
   const found = shown(x, unit);

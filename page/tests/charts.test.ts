@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { decades, halfDecades } from "../src/charts/axis";
+import { evenTicks, halfDecades, logTicks, scale } from "../src/charts/axis";
 import { place } from "../src/charts/labels";
 import { markPath, radius } from "../src/charts/marks";
 import { csv } from "../src/export/files";
@@ -10,7 +10,25 @@ describe("axes", () => {
     expect(halfDecades(0.5, 1600)).toEqual([0.3, 3000]);
     expect(halfDecades(1, 1000)).toEqual([1, 1000]);
   });
-  it("ticks at decades", () => expect(decades(0.3, 3000)).toEqual([1, 10, 100, 1000]));
+  it("ticks at decades, at 1 and 3 or finer where there are few", () => {
+    expect(logTicks(0.3, 3000)).toEqual([1, 10, 100, 1000]);
+    expect(logTicks(3, 100)).toEqual([3, 10, 30, 100]);
+  });
+  it("ticks a straight axis at ones, twos and fives", () => {
+    expect(evenTicks(0, 100)).toEqual([0, 20, 40, 60, 80, 100]);
+    expect(evenTicks(0, 0.7, 3)).toEqual([0, 0.2, 0.4, 0.6]);
+    expect(evenTicks(0, 7300, 4)).toEqual([0, 2000, 4000, 6000]);
+  });
+  it("places values by their ratio or their difference, and back", () => {
+    const [log, straight] = [scale(true, [1, 100], [0, 200]), scale(false, [0, 100], [200, 0])];
+    expect([log(1), log(10), log(100), log.invert(100)]).toEqual([0, 100, 200, 10].map((each) => expect.closeTo(each, 9)));
+    expect([straight(0), straight(25), straight.invert(150)]).toEqual([200, 150, 25]);
+  });
+  it("keeps what lies outside at the edge, also nothing on a log axis, unless it may leave", () => {
+    const log = scale(true, [1, 100], [0, 200]);
+    expect([log(1000), log(0.1), log(0)]).toEqual([200, 0, 0]);
+    expect(scale(false, [0, 10], [0, 100], 5, true)(20)).toBe(200);
+  });
 });
 
 describe("marks", () => {

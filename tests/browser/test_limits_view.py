@@ -96,7 +96,9 @@ def test_every_plot_says_itself_in_words_in_a_table_and_in_a_file(reader, served
     with page.expect_download() as loading:
         page.get_by_role("menuitem", name="CSV").click()
     rows = Path(loading.value.path()).read_text().splitlines()
-    panel.get_by_role("button", name=f"{title}: table").click()
+    panel.get_by_role("button", name=f"{title}: save or copy").click()
+    page.get_by_role("menuitem", name="Table").click()
+    panel.locator("tbody tr").first.wait_for()
     assert panel.locator("tbody tr").count() == len(rows) - 1 >= 6
 
 
@@ -107,7 +109,7 @@ def test_the_file_of_the_step_holds_the_engines_numbers(reader, served):
     with page.expect_download() as loading:
         page.get_by_role("menuitem", name="CSV").click()
     header, *rows = [line.split(",") for line in Path(loading.value.path()).read_text().splitlines()]
-    assert header == ["batch", "weight_s", "compute_s", "kv_s", "memory_s", "total_s"]
+    assert header == ["batch", "weight_s", "compute_s", "kv_s", "memory_s", "total_s", "basis"]
     found = {float(row[0]): float(row[5]) for row in rows}
     want = {point["batch"]: point["total"] for point in chip()["curves"]["step_latency"]}
     assert {batch: found[batch] for batch in want} == want
@@ -148,7 +150,8 @@ def test_it_holds_on_any_screen_and_axe_finds_nothing_serious(reader, served, th
     """F-03: both themes, laptop and phone, charts and tables."""
     page = reader(color_scheme=theme, viewport={"width": width, "height": 900}).open(served + "#/limits")
     page.wait_for_selector("#made")
-    page.get_by_role("button", name="Memory against batch: table").click()
+    page.get_by_role("button", name="Memory against batch: save or copy").click()
+    page.get_by_role("menuitem", name="Table").click()
     page.wait_for_timeout(500)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.evaluate(AXE.read_text())

@@ -1,4 +1,4 @@
-// Log axes: decades that cover the data, and their ticks.
+// Axes: where a value stands, straight or logarithmic, and the ticks.
 
 /** The nearest half decades (1, 3, 10, 30, …) around a range. */
 export function halfDecades(low: number, high: number): [number, number] {
@@ -10,11 +10,6 @@ export function halfDecades(low: number, high: number): [number, number] {
   };
   const plain = (x: number): number => Number(x.toPrecision(1));
   return [plain(steps(low, false)), plain(steps(high, true))];
-}
-
-/** Powers of ten in a range; with 3s between when there is room for few. */
-export function decades(low: number, high: number, threes = false): number[] {
-  return between(low, high, threes ? [1, 3] : [1]);
 }
 
 function between(low: number, high: number, leads: number[]): number[] {
@@ -35,3 +30,41 @@ export function logTicks(low: number, high: number): number[] {
   }
   return between(low, high, [1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9]);
 }
+
+/** About so many ticks of a straight axis, at ones, twos and fives. */
+export function evenTicks(low: number, high: number, few = 5): number[] {
+  if (!(high > low)) return [low];
+  const rough = (high - low) / few;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5].find((lead) => lead * power >= rough * 0.75) ?? 10);
+  const [first, last] = [Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)];
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+}
+
+export interface Scale {
+  (value: number): number;
+  invert(place: number): number;
+  domain: [number, number];
+  ticks: number[];
+}
+
+/** From values to places of a chart; what lies outside stands at the edge unless it may leave. */
+export function scale(log: boolean, domain: [number, number], to: [number, number], few = 5, outside = false): Scale {
+  const of = log ? (value: number): number => Math.log(value > 0 ? value : Number.MIN_VALUE) : Number;
+  const [low, high] = [of(domain[0]), of(domain[1])];
+  const [from, until] = to;
+  const over = (until - from) / (high - low || 1);
+  const [least, most] = [Math.min(from, until), Math.max(from, until)];
+  const at = (value: number): number => {
+    const place = from + (of(value) - low) * over;
+    return outside ? place : place < least ? least : place > most ? most : place;
+  };
+  return Object.assign(at, {
+    invert: (place: number): number => (log ? Math.exp : Number)(low + (place - from) / over),
+    domain,
+    ticks: log ? logTicks(...domain) : evenTicks(...domain, few),
+  });
+}
+
+/** A scale that holds a range: to the next half decade, or from nothing. */
+export const around = (log: boolean, [low, high]: [number, number], to: [number, number], few = 5): Scale => scale(log, log ? halfDecades(low, high) : [0, high * 1.06], to, few);

@@ -50,7 +50,7 @@ export function place(marks: Marked[], all: Marked[], frame: Frame, taken: Box[]
       [near, 4, "start"],
       [-near, 4, "end"],
     ];
-    for (let step = 1; step <= 9; step += 1) {
+    for (let step = 1; step <= 6; step += 1) {
       for (const side of [1, -1]) {
         const away = near + 6 + (step > 4 ? 14 : 0);
         tries.push([away, side * step * 17 + 4, "start"], [-away, side * step * 17 + 4, "end"]);

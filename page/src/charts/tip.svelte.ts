@@ -11,6 +11,8 @@ export interface Tip {
 
 class Tips {
   now = $state.raw<Tip | null>(null);
+  /** The place that is pointed at, for every chart over the same axis. */
+  cross = $state.raw<{ axis: string; at: number } | null>(null);
 
   show(what: Omit<Tip, "x" | "y">, at: MouseEvent | FocusEvent): void {
     if (at instanceof MouseEvent) this.now = { ...what, x: at.clientX, y: at.clientY };
@@ -28,7 +30,7 @@ class Tips {
   }
 
   hide = (): void => {
-    this.now = null;
+    this.now = this.cross = null;
   };
 }
 

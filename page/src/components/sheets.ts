@@ -8,6 +8,8 @@ export interface Sheet {
   file?: string;
   header: string[];
   rows: Cell[][];
+  /** What the rows stand on where it is not what the scenario's times do; nothing for what is counted or chosen. */
+  basis?: string;
 }
 
 const sheets = new WeakMap<Element, () => Sheet>();
@@ -23,6 +25,18 @@ export function sheetIn(panel: Element): Sheet | null {
   }
   return null;
 }
+
+/** A table whose columns may be chosen, for the panel's menu. */
+export interface Chooser {
+  columns: { key: string; title: string; on: boolean }[];
+  turn: (key: string) => void;
+}
+const choosers = new WeakMap<Element, () => Chooser>();
+export const chooser = (make: () => Chooser) => (node: Element): void => void choosers.set(node, make);
+export const chooserIn = (body: Element): Chooser | null => {
+  const table = body.querySelector("table");
+  return (table && choosers.get(table)?.()) ?? null;
+};
 
 /** A column's name with its unit behind it. */
 export const named = (key: string, unit = ""): string => key + (unit && unit !== "1" ? `_${unit.replaceAll("/", "_per_")}` : "");

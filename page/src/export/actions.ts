@@ -1,11 +1,13 @@
 // What the menus of a panel and of the page do: files, links and commands for the reader to keep.
 import { app } from "../app";
 import { door, type Question } from "../ask/engine";
-import { sheetIn, slug, type Cell, type Sheet } from "../components/sheets";
+import { isLog, turn, type Axes } from "../charts/axes";
+import { chooserIn, sheetIn, slug, type Cell, type Sheet } from "../components/sheets";
 import type { ExplainReport } from "../contract";
 import { describe } from "../state/app.svelte";
 import { askOf, SEGMENTS, type Scenario } from "../state/scenario";
 import { tooLong } from "../state/url";
+import { NBSP, text } from "../format";
 import { csvOf, download } from "./files";
 import { picture, png, type Caption } from "./svg";
 
@@ -13,6 +15,16 @@ export interface Item {
   id: string;
   name: string;
   run: () => Promise<void> | void;
+  /** Of what is switched on and off. */
+  on?: boolean;
+}
+
+/** What a panel says of itself to its menu. */
+export interface Form {
+  axes: Axes | null;
+  flip: () => Promise<void>;
+  listed: boolean;
+  charted: boolean;
 }
 
 /** The scenario in one line. */
@@ -26,9 +38,23 @@ export const bare = (s: Scenario): Record<string, unknown> => {
   return fields;
 };
 
+/** What the scenario's times stand on, by share of the step; hardware of the reader's own making is speculative. */
+export function basisOf(s: Scenario): string {
+  const shares = Object.entries(app.now.report?.basis_shares?.decode ?? app.now.report?.basis_shares?.prefill ?? {}).filter(([, share]) => share > 0.0005);
+  const words = shares.sort((a, b) => b[1] - a[1]).map(([basis, share]) => `${basis} ${text(share, "share").replace(NBSP, " ")}`);
+  if (words.length === 0) words.push(app.now.report?.basis ?? "roofline");
+  if (app.now.report?.basis === "roofline") words.push("rates assumed");
+  return [...(Object.keys(s.changes).length > 0 || typeof s.on !== "string" ? ["speculative hardware"] : []), ...words].join(", ");
+}
+
+/** Rows with what they stand on beside them, where they do not say it themselves. */
+const based = (sheet: Sheet): Sheet => {
+  const basis = sheet.basis ?? basisOf(app.scenario);
+  return sheet.header.includes("basis") || !basis ? sheet : { ...sheet, header: [...sheet.header, "basis"], rows: sheet.rows.map((row) => [...row, basis]) };
+};
+
 function caption(title: string, sub: string): Caption {
-  const now = app.now.report;
-  const basis = now ? `basis ${now.basis}${now.basis === "roofline" ? ", rates assumed" : ""}` : "";
+  const basis = app.now.report ? `basis ${basisOf(app.scenario)}` : "";
   const compared = app.comparing ? `baseline ${app.baselineTitle}` : "";
   return { title: sub ? `${title}: ${sub}` : title, lines: [finding(), scenarioLine(app.scenario)], foot: [`RoofLab ${version()}`, basis, compared, today(), "analytical model, not a benchmark"].filter(Boolean).join(" · ") };
 }
@@ -80,17 +106,25 @@ export const tried = (run: () => Promise<void> | void) => async (): Promise<void
   }
 };
 
-/** What a panel offers, by what is in it. */
-export function panelItems(panel: Element): Item[] {
-  const body = panel.querySelector(":scope > div")!;
+const AXES: Record<string, string> = { x: "horizontal axis", y: "vertical axis", xy: "axes" };
+
+/** What a panel offers, by what is in it; `more` opens a list in the menu's place. */
+export function panelItems(panel: Element, { axes, flip, listed, charted }: Form, more: (items: Item[]) => void): Item[] {
+  const body = panel.querySelector(":scope > div:not([hidden])")!;
   const title = panel.querySelector("h2")?.textContent ?? "";
   const sub = panel.querySelector(".sub")?.textContent?.replace(/\s+/g, " ").trim() ?? "";
   const sheet = sheetIn(panel) ?? tableOf(body);
+  const chooser = chooserIn(body);
   const draw = () => picture(body, caption(title, sub));
+  const columns = (): void =>
+    more(chooser!.columns.map(({ key, title, on }) => ({ id: key, name: title, on, run: () => { chooser!.turn(key); } })));
   return [
-    ...(sheet ? [{ id: "csv", name: "CSV", run: () => download(`${sheet.file || slug(title)}.csv`, csvOf(sheet), "text/csv") }] : []),
+    ...(charted ? [{ id: "table", name: listed ? "Chart" : "Table", run: flip }] : []),
+    ...(chooser ? [{ id: "columns", name: "Columns", run: columns }] : []),
+    ...(sheet ? [{ id: "csv", name: "CSV", run: () => download(`${sheet.file || slug(title)}.csv`, csvOf(based(sheet)), "text/csv") }] : []),
     { id: "png", name: "PNG", run: async () => download(`${slug(title)}.png`, await png(await draw()), "image/png") },
     { id: "svg", name: "SVG", run: async () => download(`${slug(title)}.svg`, await draw(), "image/svg+xml") },
+    ...[...(axes?.of.keys() ?? [])].map((name) => ({ id: `scale-${name}`, name: `${isLog(axes!, name) ? "Straight" : "Logarithmic"} ${AXES[name]}`, run: () => turn(axes!, name) })),
     { id: "link", name: "Copy link to this panel", run: () => copyLink(slug(title)) },
     { id: "command", name: "Copy command", run: copyCommand },
   ];

@@ -1,6 +1,6 @@
 // Opens a menu under the button that asked for it.
 import { mount, unmount } from "svelte";
-import { pageItems, panelItems, type Item } from "./actions";
+import { pageItems, panelItems, type Form, type Item } from "./actions";
 import Menu from "./Menu.svelte";
 
 function show(items: Item[], anchor: HTMLElement, label: string): void {
@@ -17,7 +17,10 @@ function show(items: Item[], anchor: HTMLElement, label: string): void {
   });
 }
 
-export const panelMenu = (panel: HTMLElement, anchor: HTMLElement): void => show(panelItems(panel), anchor, `${panel.querySelector("h2")?.textContent ?? ""} menu`);
+export const panelMenu = (panel: HTMLElement, anchor: HTMLElement, form: Form): void => {
+  const label = `${panel.querySelector("h2")?.textContent ?? ""} menu`;
+  show(panelItems(panel, form, (items) => show(items, anchor, label)), anchor, label);
+};
 
 export const pageMenu = (anchor: HTMLElement): void =>
   show(pageItems(() => void import("../compare/importing").then(({ choose }) => choose())), anchor, "Export");
