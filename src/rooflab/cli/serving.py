@@ -153,7 +153,7 @@ def _run(given: dict[str, Any]) -> None:
     as_json, out, steps_out = given.pop("json"), given.pop("out"), given.pop("steps_out")
     _check_table(out, "--out")
     _check_table(steps_out, "--steps-out")
-    spread = {name: value for name in ("workers", "cluster") if (value := given.pop(name))}
+    spread = {name: value for name in ("workers", "cluster") if (value := given.pop(name)) not in (0, None)}
     question = _question(given)
     _apart({"--trace": question.get("trace"), "--out": out, "--steps-out": steps_out})
     _check_met(question)

@@ -7,6 +7,10 @@ worker dies.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import logging
+import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -14,6 +18,14 @@ from rooflab.units import InputError, shown
 
 RETRIES = 3
 """Times a broken pool of processes is started anew."""
+ANSWERS_WITHIN = 4.0
+"""Seconds a host has to take a connection."""
+PATIENCE = 5.0
+"""Seconds that what took the connection has to speak as a Dask scheduler."""
+PORTS = 65535
+SOCKETS = ("tcp", "tls")
+"""Kinds of addresses that are a host and a port of its own."""
+ADVICE = "start one with `dask scheduler` and give its address, for example tcp://10.0.0.5:8786, or use --workers"
 Work = TypeVar("Work")
 Result = TypeVar("Result")
 Numbered = tuple[int, Work]
@@ -36,7 +48,7 @@ def results(
     numbered = list(enumerate(tasks))
     if executor is not None:
         yield from _spread(executor, work, numbered, cancel)
-    elif cluster:
+    elif cluster is not None:
         yield from _on_cluster(cluster, work, numbered, cancel)
     elif workers > 1:
         yield from _in_processes(workers, work, numbered, cancel)
@@ -107,9 +119,73 @@ def _on_cluster(
         from distributed import Client
     except ImportError:
         raise InputError("cluster: dask is not installed; pip install 'rooflab[cluster]'") from None
+    _knock(address)
     try:
-        client = Client(address, timeout=20)
-    except (OSError, ValueError, TimeoutError) as problem:
-        raise InputError(f"cluster: no scheduler answers at {shown(address)} ({type(problem).__name__})") from None
-    with client, client.get_executor(pure=False, retries=RETRIES) as pool:
-        yield from _spread(pool, work, tasks, cancel)
+        client = _within(PATIENCE, lambda: Client(address, timeout=PATIENCE))
+    except Exception as problem:  # whatever else listens there may answer anything
+        why = str(problem) if isinstance(problem, ValueError) else "something else listens there"
+        raise _nobody(address, f"nothing came back in {PATIENCE:g} s" if isinstance(problem, OSError) else why) from None
+    with _silent("distributed"), client, client.get_executor(pure=False, retries=RETRIES) as pool:
+        if not client.scheduler_info()["workers"]:
+            raise InputError(f"cluster: {shown(address)} has no workers; start some with `dask worker {address}`")
+        try:
+            yield from _spread(pool, work, tasks, cancel)
+        except concurrent.futures.CancelledError:
+            raise InputError(f"cluster: the scheduler at {shown(address)} went away; start it, then ask again") from None
+
+
+@contextlib.contextmanager
+def _silent(name: str) -> Iterator[None]:
+    """What those logs would print stays unsaid: what goes wrong is said once, in a line."""
+    handlers = list(logging.getLogger(name).handlers)
+    for handler in handlers:
+        handler.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(_nothing)
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
+
+
+def _nobody(address: str, why: str) -> InputError:
+    return InputError(f"cluster: no Dask scheduler answers at {shown(address)}: {why}; {ADVICE}")
+
+
+def _knock(address: str) -> None:
+    """Refuses an address that takes no connection; Dask would try the same again and again before it says so."""
+    scheme, found, place = address.rpartition("://")
+    host, _, port = place.rpartition(":")
+    if found and scheme not in SOCKETS:
+        return
+    if not port.isdecimal() or not 0 < int(port) <= PORTS:
+        raise _nobody(address, "the address names no port")
+    try:
+        at = (host.strip("[]"), int(port))
+        _within(ANSWERS_WITHIN, lambda: socket.create_connection(at, timeout=ANSWERS_WITHIN).close())
+    except TimeoutError:
+        raise _nobody(address, f"nothing came back in {ANSWERS_WITHIN:g} s") from None
+    except OSError as problem:
+        raise _nobody(address, problem.strerror or str(problem)) from None
+    except UnicodeError:
+        raise _nobody(address, "the host's name cannot be written as one") from None
+
+
+def _within(limit: float, call: Callable[[], Result]) -> Result:
+    """What a call returns or raises; TimeoutError when it does neither in so many seconds.
+
+    Resolvers and handshakes can keep a caller beyond their own limits, so the call has a thread that nobody waits for.
+    """
+    future: concurrent.futures.Future[Result] = concurrent.futures.Future()
+
+    def body() -> None:
+        try:
+            future.set_result(call())
+        except Exception as problem:
+            future.set_exception(problem)
+
+    threading.Thread(target=body, daemon=True).start()
+    return future.result(timeout=limit)
