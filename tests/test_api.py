@@ -158,7 +158,8 @@ COUNTS = {  # numbers without a unit: how many there are of something
     r"fleets\.(layout\..*|devices_per_replica|replicas|total|batch_at_limit|users_per_replica)|templates\..*|targets\..*",
     "sharded": r"totals\..*|reasons\..*|(table|sensitivities\.\w+)\.columns\..*|pareto|fastest|smallest|top_by_memory",
     "codesign": r"totals\..*|machines\.columns\..*|pareto|baseline|doublings\.(layout\..*|baseline_value|doubled_value)",
-    "rules": r"checks\.(value|limit)|copies\.copies|ranks\.rank|shapes\.(params|layers)(_per_device)?|glossary\.value|guidance\..*",
+    "rules": r"checks\.(value|limit)|copies\.copies|ranks\.rank|shapes\.(params|layers)(_per_device)?|glossary\.value"
+    r"|guidance\..*",
     "compare": r"columns\.scenario\..*|rows\.(values|best)|stages\.best|switches\.(first|second)",  # a row carries its own unit
     "document": "none",
     "unpack": r"scenarios\.ask\..*",

@@ -22,11 +22,19 @@ def test_the_file_is_small_and_every_point_can_be_drawn(shipped):
     assert FILE.stat().st_size < 60_000
     assert len(shipped["points"]) > 200
     for point in shipped["points"]:
-        assert set(point) == {"family", "system", "label", "measured", "predicted", "low", "high"}
+        assert set(point) - {"fit"} == {"family", "system", "label", "measured", "predicted", "low", "high"}
         values = [point[name] for name in ("measured", "predicted", "low", "high")]
         assert all(value > 0.0 and math.isfinite(value) for value in values), point
         assert point["low"] <= point["high"]
         assert point["family"] in shipped["units"]
+
+
+def test_rows_that_a_fit_has_seen_are_marked(shipped):
+    """A-061, A-065: both kinds among runs and kernels; of runs those of the model that constants were fitted on."""
+    for family in ("tpot", "gemm"):
+        assert {point.get("fit", False) for point in shipped["points"] if point["family"] == family} == {True, False}
+    runs = [point for point in shipped["points"] if point["family"] in ("tpot", "ttft", "throughput")]
+    assert all(point.get("fit", False) == ("Qwen3-32B," in point["label"]) for point in runs)
 
 
 def test_families_say_how_far_all_their_rows_are_off(shipped):

@@ -960,6 +960,8 @@ export interface RulesReport {
   shapes: Record<string, unknown>[];
   glossary: Record<string, unknown>[];
   guidance: Record<string, unknown>;
+  sources: SourceReport[];
+  measured: "" | "carried" | "none" | "own";
 }
 
 /** One check. */
@@ -982,6 +984,18 @@ export interface HintReport {
   change: Record<string, unknown>;
   time: number | null;
   memory: number | null;
+}
+
+/** A source behind the machine's figures. */
+export interface SourceReport {
+  key: string;
+  title: string;
+  gives: string[];
+  date: string;
+  licence: string;
+  notes: string;
+  url: string;
+  used_by: string[];
 }
 
 export interface SimulateReport {

@@ -126,6 +126,8 @@ class Shelf(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     clock: float | None
     fits: tuple[Fit, ...]
+    sources: tuple[str, ...] = ()
+    date: str = ""
 
 
 @lru_cache(maxsize=64)
@@ -139,7 +141,8 @@ def read(path: Path) -> Shelf:
     except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise InputError(f"fits: {path.name} cannot be read: {error}") from None
     fits = tuple(msgspec.structs.replace(fit, parameters=_seconds(fit.parameters)) for fit in found.fit)
-    return Shelf(device=path.stem, clock=parse(found.clock, "Hz", "clock") if found.clock else None, fits=fits)
+    clock = parse(found.clock, "Hz", "clock") if found.clock else None
+    return Shelf(device=path.stem, clock=clock, fits=fits, sources=tuple(found.sources), date=found.date)
 
 
 @cache

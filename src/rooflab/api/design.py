@@ -35,20 +35,22 @@ from rooflab.api.design_asks import (
 )
 from rooflab.api.quantities import units_of
 from rooflab.api.resolve import (
+    cut_of,
     layout_of,
     model_of,
     precision_of,
+    pricer_of,
     prices_of,
     profile_of,
     reserve_of,
     system_of,
     workload_of,
 )
+from rooflab.api.sources import measured, sources_of
 from rooflab.api.spans import MOST_ROWS, values_of
 from rooflab.api.tables import kept_rows, reasons_of, table_of
 from rooflab.catalog import rules
 from rooflab.estimate import Workload
-from rooflab.fits import feasible, layout_rules
 from rooflab.fitted import PRICES
 from rooflab.model import Model
 from rooflab.plan.checks import Scenario
@@ -443,15 +445,13 @@ def scenario_of(ask: RulesAsk) -> tuple[Scenario, list[str]]:
     """The scenario of a rules question; a layout that the model refuses is an InputError with its reasons."""
     model, used = model_of(ask.model), profile_of(ask)
     precision, notes = precision_of(model, ask, used)
-    layout, more = layout_of(ask, model, used)
     system = system_of(ask.on, ask.changes)
-    holds, reasons = feasible(layout_rules(model, layout, system, used))
-    if not holds:
-        raise InputError(f"layout: {'; '.join(reasons)}")
+    layout, more = cut_of(ask, model, system, used)
     work, about = workload_of(ask, model)
     asked = Scenario(
         model=model, precision=precision, layout=layout, system=system, profile=used, work=work,
         ttft=_limit(ask.ttft, "ttft"), tpot=_limit(ask.tpot, "tpot"),
+        pricer=lambda cut: pricer_of(ask, system, cut, used)[0],
     )  # fmt: skip
     return asked, [*model.notes, *notes, *more, *about]
 
@@ -462,6 +462,7 @@ def answer_rules(ask: RulesAsk) -> RulesReport:
     model, precision, layout = asked.model, asked.precision, asked.layout
     context, batch = float(asked.work.context), float(asked.work.batch)
     held = plan.copies(model, precision, layout, context=context, batch=batch)
+    priced = asked.pricer(layout) if asked.pricer else None
     guidance = {name: rules.rules(name) for name in rules.names() if name not in ("checks", "engines")}
     return RulesReport(
         **_header(ask, RulesReport, [*notes, guidance["guidance"]["notice"]]),
@@ -480,6 +481,8 @@ def answer_rules(ask: RulesAsk) -> RulesReport:
         )],
         glossary=[msgspec.to_builtins(one) for one in plan.glossary(asked)],
         guidance=guidance,
+        sources=sources_of(asked.system, priced),
+        measured=measured(asked.system, priced),
     )  # fmt: skip
 
 

@@ -354,6 +354,21 @@ class HintReport(msgspec.Struct, frozen=True, kw_only=True):
     memory: float | None  # byte
 
 
+class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A source behind the machine's figures."""
+
+    key: str
+    title: str
+    gives: list[str]
+    """What of this machine it gives."""
+    date: str
+    licence: str
+    notes: str
+    url: str
+    used_by: list[str]
+    """Other devices of the catalog that rest on it."""
+
+
 class RulesReport(_Report, frozen=True, kw_only=True, tag="rules"):
     name: str
     system: str
@@ -367,6 +382,9 @@ class RulesReport(_Report, frozen=True, kw_only=True, tag="rules"):
     shapes: list[dict[str, Any]]
     glossary: list[dict[str, Any]]
     guidance: dict[str, Any]
+    sources: list[SourceReport]
+    measured: Literal["own", "carried", "none", ""]
+    """Whether kernels of this device were measured: its own, another's carried over, none; empty where a roofline prices."""
 
 
 Asks = SweepAsk | SuggestAsk | PlanAsk | ShardedAsk | CodesignAsk | RulesAsk

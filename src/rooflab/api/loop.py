@@ -39,7 +39,9 @@ def loop_fields(ask: EstimateAsk, setting: Setting, one: Estimate) -> tuple[dict
     ends = {end: loaded.closed_loop(scene, work, float(flight), made, end=end) for end in ("mid", "low", "high")}
     mid = ends["mid"]
     if mid.pieces.room < 1:
-        return {"fits": False}, ["no request fits beside the weights, so no performance is shown; fit says what is over"]
+        return {"fits": False}, [
+            "no request fits beside the weights, so no performance is shown; fit says what is over"
+        ]
     held = memory(
         setting.model,
         setting.precision,

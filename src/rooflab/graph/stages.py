@@ -19,6 +19,7 @@ from rooflab.work import Op, Reason
 
 Number = Any
 
+
 def _seen(cut: Cut, mixer: Attention, causal: str) -> tuple[Number, Number, Number]:
     """(query–key pairs, cache reads in tokens per sequence, sequences) of this device, both phases added.
 

@@ -2,14 +2,17 @@
 
 The file is {"note", "units", "points", "families"}:
 
-- `points`: [{family, system, label, measured, predicted, low, high}]. `family` is a kernel family (`gemm`, `decode_attention`,
-  …) in seconds a call, or `tpot`, `ttft` (seconds) or `throughput` (output tokens a second) of an engine run; `units` names the
-  unit of each family. `low` and `high` are the ends of the band. `label` says the engine, the format or model, and the sizes.
+- `points`: [{family, system, label, measured, predicted, low, high}], and `fit` where a fit has seen the row. `family` is a
+  kernel family (`gemm`, `decode_attention`, …) in seconds a call, or `tpot`, `ttft` (seconds) or `throughput` (output tokens a
+  second) of an engine run; `units` names the unit of each family. `low` and `high` are the ends of the band. `label` says the
+  engine, the format or model, and the sizes.
 - `families`: [{family, n, median, p90, within_10, within_20, correlation, coverage}] over every row the sample was
-  drawn from: shares within 10 and 20 %, and the correlation of the logarithms, as others state their accuracy.
+  drawn from, of kernels those held out: shares within 10 and 20 %, and the correlation of the logarithms, as others state
+  their accuracy.
 
-Kernel rows are ones no fit has seen. The rows of a partition are put in order of measured time and taken at even steps, so the
-sample knows nothing of the errors and is the same every time.
+Of a partition of kernels with many rows one is held out and one was fitted; of a small one, one is held out. Runs of the
+model that the engines' constants were fitted on were seen, the others not. The rows of a partition are put in order of
+measured time and taken at even steps, so the sample knows nothing of the errors and is the same every time.
 """
 
 from __future__ import annotations
@@ -23,14 +26,15 @@ from rooflab.measure import calibrate, compare, endtoend, tables
 Array = Any
 Row = dict[str, Any]
 
-KERNEL_ROWS = 2
-"""Rows shown of each partition of kernels; one where there are few."""
 FEW = 200
+"""Rows from which on a partition of kernels shows a fitted one beside one held out."""
+FITTED_MODEL = "Qwen3-32B"
+"""Whose runs the constants of the engines were fitted on (`catalog/engines.toml`)."""
 RUN_ROWS = 4
 """Rows shown of each partition of engine runs, per figure."""
 FIGURES = ("tpot", "ttft", "throughput")
 DIGITS = 3
-NOTE = "Rows in data/ beside their predictions; kernels are rows that no fit has seen. See docs/accuracy.md."
+NOTE = "Rows in data/ beside their predictions; those marked fit were seen by one. See docs/accuracy.md."
 
 _SIZES: dict[str, tuple[str, ...]] = {
     "gemm": ("m", "n", "k"),
@@ -70,9 +74,9 @@ def _short(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def _point(family: str, system: str, label: str, figures: Sequence[float]) -> Row:
+def _point(family: str, system: str, label: str, figures: Sequence[float], fit: bool) -> Row:
     values = dict(zip(("measured", "predicted", "low", "high"), map(_short, figures), strict=True))
-    return {"family": family, "system": system, "label": label, **values}
+    return {"family": family, "system": system, "label": label, **values, **({"fit": True} if fit else {})}
 
 
 def _sizes(batch: Any, row: int) -> str:
@@ -90,24 +94,32 @@ def kernel_points(folder: str | Path) -> tuple[list[Row], list[Row]]:
     """Sampled rows and figures by family of every kernel table in a folder."""
     batches, _skipped = compare.operators_of(tables.files(folder))
     groups: dict[tuple[str, str, str, str], list[compare.Prediction]] = {}
+    fitted: dict[tuple[str, str, str, str], list[compare.Prediction]] = {}
     for batch, machine in batches:
-        chosen = calibrate.take(batch, batch.held)
-        if len(chosen.seconds):
-            key = (batch.family, batch.system, batch.backend, batch.dtype)
-            groups.setdefault(key, []).append(compare.predict(chosen, machine))
+        key = (batch.family, batch.system, batch.backend, batch.dtype)
+        for found, rows in ((groups, batch.held), (fitted, ~batch.held)):
+            chosen = calibrate.take(batch, rows)
+            if len(chosen.seconds):
+                found.setdefault(key, []).append(compare.predict(chosen, machine))
     points: list[Row] = []
-    for (family, system, backend, dtype), members in sorted(groups.items()):
-        places = [(one, row) for one in members for row in range(len(one.batch.seconds))]
-        measured = [float(one.batch.seconds[row]) for one, row in places]
-        name = backend if dtype == "any" else f"{backend} {dtype}"
-        for at in at_even_steps(measured, KERNEL_ROWS if len(places) >= FEW else 1):
-            one, row = places[at]
-            label = f"{name}, {_sizes(one.batch, row)}"
-            points.append(_point(family, system, label, _figures(one, row)))
+    for key, members in sorted(groups.items()):
+        points.append(_middle(key, members, fit=False))
+        if sum(len(one.batch.seconds) for one in members) >= FEW and key in fitted:  # a count
+            points.append(_middle(key, fitted[key], fit=True))
     families = dict.fromkeys(key[0] for key in sorted(groups))
     return points, [
         _kernel_family(name, [p for k, g in groups.items() if k[0] == name for p in g]) for name in families
     ]
+
+
+def _middle(key: tuple[str, str, str, str], members: Sequence[compare.Prediction], fit: bool) -> Row:
+    """The row in the middle of a partition, in order of measured time."""
+    family, system, backend, dtype = key
+    places = [(one, row) for one in members for row in range(len(one.batch.seconds))]
+    at = at_even_steps([float(one.batch.seconds[row]) for one, row in places], 1)[0]
+    one, row = places[at]
+    name = backend if dtype == "any" else f"{backend} {dtype}"
+    return _point(family, system, f"{name}, {_sizes(one.batch, row)}", _figures(one, row), fit)
 
 
 def _figures(one: compare.Prediction, row: int) -> list[float]:
@@ -161,8 +173,9 @@ def run_points(files: Sequence[str | Path], configs: str | Path | None = None) -
                 run, measured = members[at].run, members[at].measured(figure)
                 sizes = f"tp {run.tp}, {run.prompt:.0f} in, {run.output:.0f} out, {run.flight:.0f} at once"
                 ratios = (1.0, getattr(members[at], figure), members[at].low[figure], members[at].high[figure])
-                label = f"{backend} {model.split('/')[-1]}, {sizes}"
-                points.append(_point(figure, system, label, [measured * ratio for ratio in ratios]))
+                name = model.split("/")[-1]
+                figures = [measured * ratio for ratio in ratios]
+                points.append(_point(figure, system, f"{backend} {name}, {sizes}", figures, name == FITTED_MODEL))
     rows = []
     for figure in FIGURES:
         measured = numpy.array([one.measured(figure) for one in found])

@@ -15,6 +15,7 @@ from rooflab import chip
 from rooflab.estimate import Estimate, Workload, estimate
 from rooflab.model import Attention, LatentAttention, Model
 from rooflab.plan.storage import copies
+from rooflab.price import Pricer
 from rooflab.profiles import Profile
 from rooflab.system import System
 from rooflab.units import InputError, format, shown
@@ -46,12 +47,15 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     work: Workload
     ttft: float | None = None
     tpot: float | None = None
+    pricer: Callable[[Layout], Pricer | None] | None = None
+    """What prices the operators of a layout; None for the profile's roofline."""
 
     def estimate(self, layout: Layout | None = None) -> Estimate:
         """The scenario's estimate, also where it does not fit."""
+        cut = layout or self.layout
         return estimate(
-            self.model, self.precision, layout or self.layout, self.system, self.work, self.profile, band=False,
-            ignore_memory=True,
+            self.model, self.precision, cut, self.system, self.work, self.profile, band=False, ignore_memory=True,
+            pricer=self.pricer(cut) if self.pricer else None,
         )  # fmt: skip
 
 
