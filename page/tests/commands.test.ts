@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { commands } from "../src/components/commands";
+import { commands, nearest } from "../src/components/commands";
 import { START } from "../src/state/url";
 
 const app = { scenario: START, shelves: { devices: [{ name: "h100-sxm", title: "NVIDIA H100 SXM" }, { name: "h200-sxm", title: "NVIDIA H200 SXM" }], models: [{ name: "qwen3-8b" }], systems: [], profiles: [] }, now: { report: null } } as never;
@@ -20,5 +20,31 @@ describe("find or change", () => {
   it("falls back where a part means nothing", () => {
     expect(change("batch 64, purple")).toEqual({ batch: 64 });
     expect(commands("purple, green", app, [])).toEqual([]);
+  });
+  it("takes multiples of the machine's figures", () => {
+    expect(change("2x bandwidth")).toEqual({ changes: { memory_bandwidth: "2x" } });
+    expect(change("1.5x memory")).toEqual({ changes: { memory: "1.5x" } });
+    expect(change("flops 4x")).toEqual({ changes: { flop_rate: "4x" } });
+    expect(change("2x h100-sxm")).toEqual({ on: "2x h100-sxm", changes: {} });
+  });
+  it("takes traffic for Serve", () => {
+    const traffic = (phrase: string) => commands(phrase, app, [{ name: "serve", title: "Serve" }] as never).find((each) => each.traffic)?.traffic;
+    for (const phrase of ["5 req/s", "load 5", "5 requests per second", "rate 5 rps"]) expect(traffic(phrase), phrase).toEqual({ arrivals: "rate", load: "5" });
+    expect(traffic("40 users")).toEqual({ arrivals: "users", load: "40" });
+    expect(traffic("policy static")).toEqual({ policy: "static" });
+    expect(traffic("prefill first")).toEqual({ policy: "prefill_first" });
+    expect(traffic("ttft 500 ms")).toEqual({ ttft: "500 ms" });
+    expect(traffic("tpot at most 0.05 s")).toEqual({ tpot: "0.05 s" });
+    expect(traffic("slots 64")).toEqual({ slots: "64" });
+    expect(traffic("token budget 2,048")).toEqual({ budget: "2048" });
+    for (const phrase of ["load 0", "why ttft", "batch 64", "load", "ttft 500"]) expect(traffic(phrase), phrase).toBeUndefined();
+  });
+  it("compares as a change that is looked at first", () => {
+    const [first] = commands("compare h200", app, []);
+    expect(first).toMatchObject({ kind: "do", change: { on: "4x h200-sxm" } });
+  });
+  it("knows what is near a name that nothing has", () => {
+    expect(nearest("qwen3 8", app)[0]).toBe("qwen3-8b");
+    expect(nearest("zzzz", app)).toEqual([]);
   });
 });

@@ -1,5 +1,6 @@
 // A config.json dropped on the page or chosen in the model's editor.
 import { app } from "../app";
+import { later } from "./later.svelte";
 import { door } from "../ask/engine";
 
 const LARGEST = 2_000_000;
@@ -21,8 +22,8 @@ export async function takeConfig(file: File): Promise<string> {
   } catch (problem) {
     return refuse(`${file.name}: ${problem instanceof Error ? problem.message : String(problem)}`);
   }
-  app.set({ model });
   app.say(`${file.name} is now the model`);
+  void (await later.load()).takeModel(model);
   return "";
 }
 

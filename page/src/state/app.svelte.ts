@@ -1,4 +1,5 @@
 // The one store: scenario, baseline, selection, view; mirrored in the address; asked about live.
+import { untrack } from "svelte";
 import type { Kinds } from "../contract";
 import { door, type Question, type Status } from "../ask/engine";
 import { asked, type Asked } from "./asked.svelte";
@@ -29,15 +30,20 @@ export class App {
   selection = $state("");
   more = $state.raw<Record<string, string>>({});
   problems = $state.raw<string[]>([]);
+  /** What stands in a field but cannot be taken, by the field; what is shown is from before. */
+  wrong = $state.raw<Record<string, string>>({});
   theme = $state<Theme>("light");
   status = $state<Status>("starting");
   why = $state("");
   /** What is open over the view: an editor's segment, "find", "why", "keys". */
   open = $state("");
   said = $state("");
+  offer = $state.raw<{ name: string; run: () => void } | null>(null);
   /** Whether saved scenarios stand side by side over the view, and whether a name is asked for there. */
   drawer = $state(false);
   naming = $state(false);
+  /** Whether single letters and digits are keys of the page. */
+  singleKeys = $state(kept<boolean>("keys") !== false);
   shelves = $state.raw<Partial<Record<Shelf, Row[]>>>({});
   touched = $state(false);
   /** A value is being dragged. */
@@ -87,7 +93,7 @@ export class App {
     addEventListener("pagehide", () => {
       if (this.timer !== undefined) this.settle();
     });
-    for (const what of ["models", "systems", "devices", "profiles", "formats"] as Shelf[]) void this.shelf(what);
+    for (const what of ["models", "systems", "devices", "links", "profiles", "formats"] as Shelf[]) void this.shelf(what);
     requestIdleCallback?.(() => void door.start().catch(() => undefined)) ?? setTimeout(() => void door.start().catch(() => undefined), 50);
   }
 
@@ -166,6 +172,15 @@ export class App {
   /** Change the scenario. */
   set(change: Change): void {
     this.use(changed(this.scenario, change));
+  }
+
+  /** Say why what stands in a field is not taken, or that nothing is wrong with it; call what comes back once the field is gone. */
+  mark(id: string, label: string, why: string): () => void {
+    const { [id]: _, ...rest } = untrack(() => this.wrong);
+    if (why || _ !== undefined) this.wrong = why ? { ...rest, [id]: `${label}: ${why}` } : rest;
+    return () => {
+      if (why) this.mark(id, label, "");
+    };
   }
 
   /** Put another scenario in its place. */
@@ -298,11 +313,12 @@ export class App {
   }
 
   private quiet: ReturnType<typeof setTimeout> | undefined;
-  /** A short word of what just happened, read out politely. */
-  say(what: string): void {
+  /** A short word of what just happened, read out politely; a way back may stand beside it a little longer. */
+  say(what: string, offer: { name: string; run: () => void } | null = null): void {
     this.said = what;
+    this.offer = offer;
     clearTimeout(this.quiet);
-    this.quiet = setTimeout(() => (this.said = ""), 4000);
+    this.quiet = setTimeout(() => (this.said = ""), offer ? 10_000 : 4000);
   }
 
   // ------------------------------------------------------------------ readings
@@ -320,11 +336,28 @@ export class App {
     return this.baseline !== null && this.differs.length > 0;
   }
 
+  /** Whether the baseline is evaluated in another way. */
+  get otherMethod(): boolean {
+    return this.baseline !== null && (["profile", "prices", "engine", "switches"] as const).some((field) => !same(this.baseline![field], this.scenario[field]));
+  }
+
+  /** What to know of the baseline beside its name. */
+  get baselineChips(): string[] {
+    const before = this.baseline;
+    if (!before || !this.comparing) return [];
+    return [
+      this.differs.length > 1 ? `${this.differs.length} changes` : "",
+      same(before.model, this.scenario.model) ? "" : "different model",
+      this.otherMethod ? "different method" : "",
+      this.base.error && !this.base.broken ? "cannot be evaluated" : this.base.report?.fits === false ? "does not fit" : "",
+    ].filter(Boolean);
+  }
+
   get baselineTitle(): string {
     if (!this.baseline) return "none";
     if (this.baselineName) return this.baselineName;
     const parts = this.differs.map((segment) => this.was(segment));
-    return parts.length === 0 ? "where you started" : parts.length <= 2 ? parts.join(", ") : `${parts.length} changes`;
+    return parts.length === 0 ? "where you started" : parts.length <= 2 ? parts.join(", ") : `${parts.slice(0, 2).join(", ")} …`;
   }
 
   /** What a segment was in the baseline: only what differs. */

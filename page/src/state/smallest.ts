@@ -1,6 +1,8 @@
 // The smallest layout that holds a scenario, as the engine finds it.
 import { door, type Question } from "../ask/engine";
-import { askOf, changed, counted, type Change, type Scenario } from "./scenario";
+import { app } from "../app";
+import { describe, layoutTitle } from "./app.svelte";
+import { askOf, changed, counted, same, type Change, type Scenario } from "./scenario";
 
 export type Scope = "full" | "attention" | "ffn";
 
@@ -19,7 +21,8 @@ export interface Smallest {
 export function question(s: Scenario, scope: Scope): Question<"sharded"> {
   const on = counted(s.on)?.device ?? s.on; // as many devices as the machine joins
   const { model, weights, kv, changes, batch } = s;
-  return { kind: "sharded", model, weights, kv, on, changes, batch, context: s.prompt + s.output, scope, rows: "pareto", columns: COLUMNS } as Question<"sharded">;
+  const reserve = app.now.report?.memory.reserve ?? null; // the same for every layout and model
+  return { kind: "sharded", model, weights, kv, on, changes, batch, reserve, context: s.prompt + s.output, scope, rows: "pareto", columns: COLUMNS } as Question<"sharded">;
 }
 
 /** The smallest that holds one scope's bytes; null where none does. Throws what the engine refuses. */
@@ -34,16 +37,30 @@ export async function smallest(s: Scenario, scope: Scope): Promise<Smallest | nu
   return { change: { ...REST, tp, pp, cp, tp_placement, cp_placement, ...on }, devices, units: Number(row.units), groups: Number(row.groups) };
 }
 
-/** A layout for a model that the present one does not hold or cannot cut; null where it may stay, or where nothing fits. */
-export async function instead(s: Scenario): Promise<Change | null> {
-  const holds = async (one: Scenario): Promise<boolean> => (await door.ask<"fit">(askOf("fit", one) as never).catch(() => null))?.fits ?? false;
-  if (await holds(s)) return null;
-  const found = await smallest(s, "full").catch(() => null);
-  if (found && (await holds(changed(s, found.change)))) return found.change;
+/** The layout that a model just taken calls for: the smallest that holds it, or what the engine suggests; null where nothing fits. */
+async function suggested(s: Scenario): Promise<Change | null> {
+  const holds = async (change: Change): Promise<boolean> => (await door.ask<"fit">(askOf("fit", changed(s, change)) as never).catch(() => null))?.fits ?? false;
+  const found = (await smallest(s, "full").catch(() => null))?.change;
+  if (found) {
+    const { tp, pp, cp, cp_placement, on } = found;
+    const degrees: Change = { tp, pp, cp, cp_placement: cp === 1 ? null : cp_placement, dp: 1, ep: 1, attention_dp: 1, ...(on ? { on } : {}) };
+    for (const change of [degrees, found]) if (await holds(change)) return change;
+  }
   const { model, weights, kv, changes, batch, prompt, output, profile, switches, reserve } = s;
   const ask = { kind: "suggest", model, weights, kv, on: counted(s.on)?.device ?? s.on, changes, users: batch, prompt, output, goal: "devices", count: 1, profile, switches, reserve };
   const layout = (await door.ask<"suggest">(ask as never).catch(() => null))?.layouts[0]?.layout;
-  if (!layout) return null;
-  const change = { ...REST, tp_placement: null, cp_placement: null, ...layout } as Change;
-  return (await holds(changed(s, change))) ? change : null;
+  const change = layout ? ({ ...REST, tp_placement: null, cp_placement: null, ...layout } as Change) : null;
+  return change && (await holds(change)) ? change : null;
+}
+
+/** Take a model; its layout becomes the one that is suggested for it, which is said and undone in one step. */
+export async function takeModel(model: Scenario["model"]): Promise<void> {
+  if (same(model, app.scenario.model)) return;
+  const before = layoutTitle(app.scenario);
+  app.set({ model });
+  const asked = app.scenario;
+  const change = await suggested(asked);
+  if (!change || app.scenario !== asked || same(changed(asked, change), asked)) return;
+  app.set(change);
+  app.say(`Layout set to ${layoutTitle(app.scenario)}, the smallest that holds ${describe("model", app.scenario)}`, { name: `Keep ${before}`, run: () => app.undo() });
 }
