@@ -50,16 +50,17 @@ def test_every_input_of_the_calculator_moves_the_engine(reader, served):
     for label, value, field in (
         ("Bandwidth", "5 TB/s", "memory_bandwidth"),
         ("FLOP/s, 16-bit", "1200 TFLOP/s", "flop_rate"),
-        ("Link nvlink4", "300 GB/s", "links.0.bandwidth"),
-        ("Latency nvlink4", "4 us", "links.0.latency"),
+        ("Rate, one way", "300 GB/s", "links.0.bandwidth"),
+        ("Latency", "4 us", "links.0.latency"),
     ):
         editor.get_by_label(label, exact=True).fill(value)
         changes[field] = value
         until(page, "tpot", estimate(**base, changes=changes)["tpot"])
-    doubled = editor.get_by_role("group", name="Bandwidth, times the datasheet's").get_by_role("button", name="2×")
-    doubled.click()
-    assert editor.get_by_label("Bandwidth", exact=True).input_value() == "6.70 TB/s"
-    changes["memory_bandwidth"] = "6.70 TB/s"
+    multiple = editor.get_by_label("Bandwidth, times the machine's own")
+    assert abs(float(multiple.input_value()) - 5 / 3.35) < 1e-3
+    multiple.fill("2")
+    assert editor.get_by_label("Bandwidth", exact=True).input_value().replace("\u00a0", " ") == "6.70 TB/s"
+    changes["memory_bandwidth"] = "2x"
     until(page, "tpot", estimate(**base, changes=changes)["tpot"])
     editor = edit(page, "profile")
     editor.get_by_label("Bandwidth used, %").fill("70")
@@ -158,9 +159,7 @@ def test_the_smallest_layout_is_one_click_for_each_half(reader, address):
         row = {column: values[report["smallest"]] for column, values in report["table"]["columns"].items()}
         editor = edit(page, "layout")
         if scope == "attention":
-            page.wait_for_function(
-                "() => document.querySelector('.editor').textContent.includes('Smallest that holds it, before any reserve')"
-            )
+            page.wait_for_function("() => /Smallest that fits: CP/.test(document.querySelector('.editor').textContent)")
             caption = editor.locator(".cap").first.inner_text()
             assert re.search(r"CP 1, TP 8, PP 1 on 8 PE, 1 cube, 1 SIP", caption), caption
         editor.get_by_role("group", name="Smallest layout that fits").get_by_role("button", name=name).click()
@@ -175,22 +174,32 @@ def address(request):
     return request.getfixturevalue(request.param)
 
 
-def test_a_model_the_layout_does_not_hold_brings_its_own(reader, served):
-    """D-025: a preset that the layout does not hold takes the smallest that does, and says so; else the layout stays."""
-    page = reader().open(served + "#/step?m=llama-3.1-8b&s=h100-sxm*2&l=tp2&w=2048-256-b16")
+def test_a_model_brings_the_layout_that_is_suggested_for_it(reader, served):
+    """D-025: CP, TP, PP and CP's placement become the suggestion, DP = EP = 1, which is said; one step keeps the old ones."""
+    page = reader().open(served + "#/step?m=llama-3.1-8b&s=h100-sxm*4&l=tp2-dp2&w=2048-256-b16")
+    layout = lambda: page.inner_text("[data-segment=layout] .v")  # noqa: E731
     edit(page, "model").get_by_role("combobox").fill("llama-3.1-70b")
     page.keyboard.press("Enter")
     page.wait_for_selector(".toast")
     assert "smallest that holds Llama-3.1-70B" in page.inner_text(".toast")
     page.wait_for_function("() => document.querySelector('#finding').textContent.includes('bound')")
-    assert page.get_attribute("[data-kpi=tpot]", "title")[0].isdigit()
-    layout = page.inner_text("[data-segment=layout] .v")
-    assert layout != "TP 2"
+    larger = layout()
+    assert "DP" not in larger
+    degree = int(re.search(r"TP (\d+)", larger)[1])
+    on = f"{degree}x h100-sxm"
+    assert answer({"kind": "fit", "model": "llama-3.1-70b", "on": on, "tp": degree, "batch": 16, "prompt": 2048})[
+        "fits"
+    ]
+    half = {"on": f"{degree // 2}x h100-sxm", "tp": degree // 2}
+    assert not answer({"kind": "fit", "model": "llama-3.1-70b", "batch": 16, "prompt": 2048, **half})["fits"]
     edit(page, "model").get_by_role("combobox").fill("qwen3-8b")
     page.keyboard.press("Enter")
-    page.wait_for_function("() => document.querySelector('[data-segment=model]').textContent.includes('Qwen3-8B')")
-    page.wait_for_timeout(400)
-    assert page.inner_text("[data-segment=layout] .v") == layout
+    page.wait_for_function("() => document.querySelector('[data-segment=layout] .v').textContent === 'One device'")
+    page.locator(".toast").get_by_role("button", name=f"Keep {larger}").click()
+    page.wait_for_function(
+        "(want) => document.querySelector('[data-segment=layout] .v').textContent === want", arg=larger
+    )
+    assert "Qwen3-8B" in page.inner_text("[data-segment=model]")
 
 
 def test_each_phase_says_what_binds_it_and_its_work_per_byte(reader, address):
@@ -311,13 +320,21 @@ def test_a_knob_is_set_by_its_value_or_by_its_multiple(reader, served):
     assert "from 0.25 to 8" in page.inner_text(".knob .why")
 
 
-def test_a_field_is_varied_alone(reader, served):
+@pytest.mark.parametrize(
+    ("segment", "knob", "shown"),
+    [
+        ("workload", "Batch", "128"), ("workload", "Answer", "256"), ("precision", "Weights", "FP8"),
+        ("system", "Latency of nvlink4", "1×"),
+    ],
+)  # fmt: skip
+def test_a_field_is_varied_alone(reader, served, segment, knob, shown):
     """From the field to Design with its chart ringed and in sight; the address says which."""
     page = reader().open(served)
-    edit(page, "workload").get_by_role("button", name="Vary this: Batch").click()
-    page.wait_for_selector("[data-knob=Batch].varied", timeout=60_000)
-    assert "knob=Batch" in page.url
+    edit(page, segment).get_by_role("button", name=f"Vary this: {knob}").click()
+    page.wait_for_selector(f'[data-knob="{knob}"].varied circle', timeout=60_000)
+    assert f"knob={knob.replace(' ', '+')}" in page.url
     assert page.url.split("#")[1].startswith("/design")
+    assert shown in page.inner_text(f'[data-knob="{knob}"]')
     page.wait_for_function(
         """() => {
             const box = document.querySelector('.varied').getBoundingClientRect();
