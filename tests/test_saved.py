@@ -11,9 +11,10 @@ import shlex
 import pytest
 
 from rooflab import api
-from rooflab.api import compare, snapshots
+from rooflab.api import findings, snapshots
 from rooflab.cli import main
 from rooflab.units import InputError
+from rooflab.units import format as shown
 
 FP8 = {"model": "llama-3.1-70b", "on": "4x h100-sxm", "tp": 4, "batch": 128, "prompt": 2048, "weights": "fp8"}
 BF16 = {**FP8, "weights": None}
@@ -129,7 +130,7 @@ def test_a_refused_column_says_why_and_leaves_the_others():
     ],
 )  # fmt: skip
 def test_best_values(values, better, want):
-    assert compare.best(values, better) == want
+    assert findings.best(values, better) == want
 
 
 def test_two_profiles_side_by_side_and_the_switches_between_them():
@@ -152,6 +153,27 @@ def test_two_profiles_side_by_side_and_the_switches_between_them():
     assert switches["reserve"]["used"] == api.answer({"kind": "estimate", **FP8, "reserve": 0.0})["memory"]["used"]
     assert "rate_by_dtype" not in switches  # the same in both
     assert side_by_side(fp8=FP8, bf16=BF16)["switches"] == []
+
+
+def test_the_finding_names_the_best_and_what_has_no_figures():
+    """ux §1: a sentence with the answer; its numbers are the estimates' own."""
+    report = side_by_side(**{"slow": BF16, "quick & <b>": FP8, "over": OVER, "x" * 60: {**FP8, "tp": 3}})
+    fast, slow = (api.answer({"kind": "estimate", **each})["tpot"] for each in (FP8, BF16))
+    lead = f"“quick & <b>” takes the least time a token, {shown(fast, 's', 3)} against {shown(slow, 's', 3)} of “slow”"
+    assert report["finding"] == (
+        f"{lead}, with the most from each device. “over” does not fit. “{'x' * 39}…” cannot be evaluated."
+    )
+    assert side_by_side(one=FP8, two=FP8)["finding"] == f"All take {shown(fast, 's', 3)} a token."
+    other = {**FP8, "batch": 1}
+    assert "The most from each device comes from “many”" in side_by_side(many=FP8, one=other)["finding"]
+    assert "stands alone" in side_by_side(one=FP8)["finding"]
+    assert side_by_side(one=OVER, two={"model": "x"})["finding"].startswith("“one” does not fit.")
+    both = api.answer({"kind": "compare", "cases": [{"name": "it", "scenario": FP8}], "profiles": ["operator", "envelope"]})
+    times = [row(both, "tpot")["values"][at] for at in (0, 1)]
+    said = " and ".join(f"{shown(t, 's', 3)} under {name}" for t, name in zip(times, ("operator", "envelope"), strict=True))
+    assert both["finding"].startswith(f"A token takes {said}. The switch that moves it most is ")
+    moves = {each["means"]: abs(each["tpot"] - each["tpot_before"]) for each in both["switches"]}
+    assert max(moves, key=lambda means: moves[means]).partition(";")[0] in both["finding"]
 
 
 def test_what_moved_since_it_was_saved_is_said():

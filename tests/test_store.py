@@ -9,6 +9,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -166,6 +167,66 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be opened"):
         Store(tmp_path / "file/scenarios.sqlite3").save(RECORD)
+
+
+def test_a_full_disk_keeps_what_was_saved(kept, monkeypatch):
+    """SQLite's own refusal, by its limit on pages: said with what to do; what was there is there."""
+    kept.save(RECORD)
+    connect = sqlite3.connect
+
+    def full(*args, **more):
+        line = connect(*args, **more)
+        (pages,) = line.execute("PRAGMA page_count").fetchone()
+        line.execute(f"PRAGMA max_page_count = {pages}")
+        return line
+
+    monkeypatch.setattr(sqlite3, "connect", full)
+    big = [named(f"n{n}", ask={**RECORD.ask, "model": {"x": "y" * 3000}}) for n in range(4)]
+    with pytest.raises(InputError, match="the disk is full"):
+        kept.save_all(big)
+    assert kept.all() == [RECORD]
+
+
+def test_what_may_only_be_read_is_read_and_says_so(kept, monkeypatch):
+    kept.save(RECORD)
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda path, **more: connect(f"file:{path}?mode=ro", uri=True, **more))
+    assert kept.all() == [RECORD]
+    for change in (
+        lambda: kept.save(named("other")),
+        lambda: kept.rename(RECORD.name, "x"),
+        lambda: kept.delete([RECORD.name]),
+    ):
+        with pytest.raises(InputError, match="may only be read; make it writable"):
+            change()
+
+
+def test_two_renames_of_one_scenario_lose_nothing(kept):
+    """The page and the command line at once: one of them has it, the other is told; there is one scenario all the same."""
+    for _ in range(10):
+        kept.save(named("first"), replace=True)
+
+        def rename(to):
+            try:
+                return Store(kept.path).rename("first", to).name
+            except InputError as problem:
+                return str(problem)
+
+        with ThreadPoolExecutor(2) as both:
+            said = list(both.map(rename, ("page", "line")))
+        (left,) = kept.all()
+        assert left.name in said
+        assert sum("is not saved" in each for each in said) == 1
+        kept.delete([left.name])
+
+
+def test_a_thousand_are_kept_at_once_in_a_moment(kept):
+    """An import of as many as there may be takes no time that grows with its square."""
+    began = time.monotonic()
+    assert len(kept.save_all(named(f"n{n}") for n in range(store.MOST))) == store.MOST
+    assert time.monotonic() - began < 5
+    with pytest.raises(InputError, match="holds 1,000 scenarios already"):
+        kept.save_all([named("one more")])
 
 
 def test_an_empty_file_is_a_new_store(tmp_path):

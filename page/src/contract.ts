@@ -1173,6 +1173,7 @@ export interface CompareReport {
   ask: Record<string, unknown>;
   notes: string[];
   units: Record<string, string>;
+  finding: string;
   columns: ColumnReport[];
   rows: RowReport[];
   stages: StageReport[];

@@ -149,7 +149,7 @@ class Store:
         """Keep several, all or none; a name that is taken gets the next free number. Returns them as they are kept."""
         kept: list[Saved] = []
         with self._open(write=True) as line:
-            taken = {name for (name,) in line.execute("SELECT name FROM scenarios")}
+            taken = self._taken(line)
             for record in records:
                 named = msgspec.structs.replace(record, name=free_name(checked_name(record.name), taken))
                 taken.add(named.name)
@@ -177,10 +177,11 @@ class Store:
         return gone
 
     def _insert(self, line: sqlite3.Connection, row: tuple[str, ...], replace: bool) -> None:
-        names = {name for (name,) in line.execute("SELECT name FROM scenarios")}
-        if row[0] in names and not replace:
+        (there,) = line.execute("SELECT count(*) FROM scenarios WHERE name = ?", (row[0],)).fetchone()
+        if there and not replace:
             raise InputError(f"name: {shown(row[0])} is saved already; choose another name, or replace it")
-        if row[0] not in names and len(names) >= MOST:
+        (count,) = line.execute("SELECT count(*) FROM scenarios").fetchone()
+        if not there and count >= MOST:
             raise InputError(f"{self.path} holds {MOST:,} scenarios already; delete some, or start another store")
         line.execute(
             f"INSERT INTO scenarios ({_COLUMNS}) VALUES (?, ?, ?, ?, ?) ON CONFLICT(name) DO UPDATE SET "
@@ -189,10 +190,14 @@ class Store:
         )
 
     def _names(self, line: sqlite3.Connection, name: str) -> set[str]:
-        names = {each for (each,) in line.execute("SELECT name FROM scenarios")}
+        names = self._taken(line)
         if name not in names:
             raise self._missing(name, names)
         return names
+
+    @staticmethod
+    def _taken(line: sqlite3.Connection) -> set[str]:
+        return {name for (name,) in line.execute("SELECT name FROM scenarios")}
 
     def _missing(self, name: str, names: Iterable[str]) -> InputError:
         known = sorted(names)
@@ -214,6 +219,16 @@ class Store:
             raise InputError(
                 f"{self.path}: the scenario {shown(name)} is damaged; delete it: {self._advice()}"
             ) from None
+
+    def _hindered(self, problem: str) -> str:
+        """What SQLite met while it used the file, and what to do; nothing of a change is kept."""
+        if "locked" in problem or "busy" in problem:
+            return "is in use by another program; try again"
+        if "full" in problem or "disk I/O" in problem:
+            return "cannot be written: the disk is full or fails; free some space and try again, what was saved is as it was"
+        if "readonly" in problem:
+            return f"may only be read; make it writable, or name another with --store or {VARIABLE}"
+        return f"cannot be used ({problem[:120]}); {self._advice()}"
 
     def _advice(self) -> str:
         return f"move the file away, or name another with --store or {VARIABLE}"
@@ -240,9 +255,7 @@ class Store:
                 yield line
                 line.execute("COMMIT")
         except sqlite3.OperationalError as problem:
-            if "locked" in str(problem) or "busy" in str(problem):
-                raise InputError(f"{self.path} is in use by another program; try again") from None
-            raise InputError(f"{self.path} cannot be used ({_why(problem)}); {self._advice()}") from None
+            raise InputError(f"{self.path} {self._hindered(str(problem))}") from None
         except (OverflowError, sqlite3.Error) as problem:
             if "not a database" in str(problem):
                 raise InputError(f"{self.path} holds no saved scenarios of RoofLab; {self._advice()}") from None

@@ -261,9 +261,7 @@ def test_export_and_import_go_round(reader, address, tmp_path):
     page = reader().open(address)
     page.keyboard.press("s")
     save(page, "one")
-    name, content = downloaded(
-        page, lambda: page.locator(".compare .ctl").get_by_role("button", name="Export").click()
-    )
+    name, content = downloaded(page, lambda: page.locator(".compare .ctl").get_by_role("button", name="Export").click())
     assert name == "scenarios.json"
     file = tmp_path / "scenarios.json"
     file.write_bytes(content)

@@ -22,7 +22,9 @@ class SavedList {
   private closed = false;
 
   constructor() {
-    if (typeof window !== "undefined") window.addEventListener("storage", (event) => { if ((event.key === KEY || event.key === null) && !this.served) void this.load(); });
+    if (typeof window === "undefined") return;
+    window.addEventListener("storage", (event) => { if ((event.key === KEY || event.key === null) && !this.served) void this.load(); });
+    window.addEventListener("focus", () => { if (this.loaded && this.served) void this.load(); }); // the command line may have saved one
   }
 
   async load(): Promise<void> {
@@ -37,10 +39,8 @@ class SavedList {
 
   private take(found: Shelf): string[] {
     this.problem = found.error ?? "";
-    if (!found.error) {
-      this.all = found.saved ?? [];
-      this.where = found.where ?? "";
-    }
+    if (found.saved || !found.error) this.all = found.saved ?? [];
+    this.where = found.where ?? this.where;
     return found.names ?? [];
   }
 

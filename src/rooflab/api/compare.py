@@ -21,6 +21,7 @@ from rooflab.api.compare_asks import (
     StageReport,
     SwitchReport,
 )
+from rooflab.api.findings import best, finding
 from rooflab.api.resolve import Setting, setting_of
 from rooflab.api.snapshots import digest_of, moved, plain, scenario_ask
 from rooflab.model import MoE
@@ -43,12 +44,14 @@ class _Column(msgspec.Struct, frozen=True, kw_only=True):
 def answer_compare(ask: CompareAsk) -> CompareReport:
     """Scenarios next to one another (D-132, D-133), or one under several profiles (E-26)."""
     columns = [_evaluated(case) for case in _cases(ask)]
+    switches = _switches(columns)
     return CompareReport(
         **header(ask, CompareReport, []),
+        finding=finding([(each.case.name, each.report, each.error) for each in columns], switches, bool(ask.profiles)),
         columns=[_head(column) for column in columns],
         rows=[row for each in _ROWS if (row := _row(columns, *each)) is not None] + _links(columns),
         stages=[stage for phase in ("prefill", "decode") for stage in _stages(columns, phase)],
-        switches=_switches(columns),
+        switches=switches,
     )
 
 
@@ -292,15 +295,6 @@ def _differs(columns: list[_Column], values: list[Any]) -> bool:
     """Whether two columns say different things; what a refused column cannot say is no difference."""
     said = [value for column, value in zip(columns, values, strict=True) if value is not None or not column.error]
     return any(value != said[0] for value in said)
-
-
-def best(values: list[Any], better: str) -> list[int]:
-    """Positions of the best of several numbers; none where fewer than two are given or all are the same."""
-    known = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
-    if better == "none" or len(known) < 2 or min(known) == max(known):
-        return []
-    wanted = min(known) if better == "down" else max(known)
-    return [index for index, value in enumerate(values) if value == wanted and not isinstance(value, bool)]
 
 
 def _links(columns: list[_Column]) -> list[RowReport]:

@@ -129,6 +129,8 @@ class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CompareReport(_Report, frozen=True, kw_only=True, tag="compare"):
+    finding: str
+    """Which column is best at what matters, in a sentence or two."""
     columns: list[ColumnReport]
     rows: list[RowReport]
     stages: list[StageReport]

@@ -38,14 +38,19 @@ def narrowed(report: Report) -> dict[str, Any]:
 def compare_page(report: Report, stages: bool = False) -> Page:
     """Columns of scenarios, best value of a row in bold, what is over the memory in red (D-132, D-133)."""
     columns = report["columns"]
-    blocks: list[Block] = [_said(column) for column in columns if column["error"] or column["fits"] is False]
+    blocks: list[Block] = [Words(lines=(report["finding"],))]
+    blocks += [_said(column) for column in columns if column["error"] or column["fits"] is False]
     blocks.append(_table(report))
     if report["switches"]:
         blocks.append(_switches(report))
     if stages:
         blocks += [_stages(report, phase) for phase in PARTS if any(row["phase"] == phase for row in report["stages"])]
     lines = [
-        f"{column['name']}, saved with {column['version']}: {each}" for column in columns for each in column["moved"]
+        f"{column['name']}, saved with {column['version']}: {each}"
+        for column in columns
+        if column["version"]
+        for each in column["moved"]
+        or ([] if column["version"] == report["version"] or column["error"] else ["the same figures"])
     ]
     if lines:
         blocks.append(Words(title="Since they were saved", lines=tuple(lines), points=True))

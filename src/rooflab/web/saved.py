@@ -71,6 +71,12 @@ def _shelf(request: Request[Any, Any, Any], names: list[str] | None = None) -> S
         return Shelf(where=str(found.path), error=str(problem))
 
 
+def _refused(request: Request[Any, Any, Any], problem: InputError) -> Shelf:
+    """Why not, and what is saved: another program may have changed it since it was last read."""
+    found = _shelf(request)
+    return Shelf(saved=found.saved, where=found.where, error=str(problem))
+
+
 def _checked(record: Saved) -> Saved:
     """A record whose question is one and reads no file of this machine."""
     refuse_files(record.ask)
@@ -93,7 +99,7 @@ def add(request: Request[Any, Any, Any], data: Annotated[Added, Body(media_type=
             return _shelf(request, [store.save(record, replace=True).name for record in records])
         return _shelf(request, [record.name for record in store.save_all(records)])
     except InputError as problem:
-        return Shelf(error=str(problem))
+        return _refused(request, problem)
 
 
 @post("/api/saved/rename", status_code=200, sync_to_thread=True)
@@ -104,7 +110,7 @@ def rename(
     try:
         return _shelf(request, [_store(request).rename(data.name, data.to).name])
     except InputError as problem:
-        return Shelf(error=str(problem))
+        return _refused(request, problem)
 
 
 @post("/api/saved/delete", status_code=200, sync_to_thread=True)
@@ -116,7 +122,7 @@ def delete(
         _store(request).delete(data.names)
         return _shelf(request)
     except InputError as problem:
-        return Shelf(error=str(problem))
+        return _refused(request, problem)
 
 
 HANDLERS = [saved, add, rename, delete]
