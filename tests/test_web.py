@@ -164,6 +164,14 @@ def test_other_sites_may_not_ask(client):
     assert client.post("/api/ask", json=ask, headers={"Origin": "http://elsewhere.example"}).status_code == 403
     assert client.post("/api/ask", json=ask, headers={"Host": "rebound.example"}).status_code == 403
     assert client.post("/api/ask", json=ask, headers={"Origin": "http://127.0.0.1"}).status_code == 200
+    for broken in ("[::1", "127.0.0.1.elsewhere.example", "", "127.1", "2130706433"):
+        assert client.post("/api/ask", json=ask, headers={"Host": broken}).status_code == 403
+    for broken in ("http://[::1", "null", "http://127.0.0.1:1", "127.0.0.1"):
+        assert client.post("/api/ask", json=ask, headers={"Origin": broken}).status_code == 403
+    preflight = {"Origin": "http://elsewhere.example", "Access-Control-Request-Method": "POST"}
+    reply = client.options("/api/ask", headers=preflight)
+    assert reply.status_code == 403
+    assert not [name for name in reply.headers if name.startswith("access-control-allow")]
     refused = client.websocket_connect("/api/ws", headers={"Origin": "http://elsewhere.example"})
     with pytest.raises(WebSocketDisconnect), refused as line:
         line.receive_text()
@@ -172,6 +180,8 @@ def test_other_sites_may_not_ask(client):
 def test_a_large_body_is_refused(client):
     body = {"ask": {"kind": "inspect", "model": {"x": "y" * 2_100_000}}}
     assert client.post("/api/ask", json=body).status_code == 413
+    pieces = (b"y" * 100_000 for _ in range(30))  # chunked: no length is said beforehand
+    assert client.post("/api/ask", content=pieces, headers={"Content-Type": "application/json"}).status_code == 413
 
 
 @pytest.mark.parametrize(
@@ -183,6 +193,8 @@ def test_paths_stay_inside_the_page(client, path):
 
 def test_a_name_no_file_can_have_is_not_there(client):
     assert client.get("/%00").status_code == 404
+    assert client.get("/" + "a" * 60_000).status_code == 404
+    assert client.get("/.stamp").status_code == 404
 
 
 def test_json_deeper_than_can_be_read_is_refused(client):
@@ -301,7 +313,10 @@ def test_the_page_passes_its_own_checks(built, script):
 
 
 def test_serve_listens_on_this_machine_and_stops_on_ctrl_c(built):
+    """Nothing but this machine may ask; Ctrl-C ends it without a word, even in the middle of an answer."""
     import signal
+
+    from websockets.sync.client import connect
 
     command = [sys.executable, "-m", "rooflab", "serve", "--no-browser"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
@@ -321,9 +336,14 @@ def test_serve_listens_on_this_machine_and_stops_on_ctrl_c(built):
         line.request("GET", "/api/health")
         assert json.loads(line.getresponse().read())["engine"] == "server"
         line.close()
-        server.send_signal(signal.SIGINT)
-        _, complaints = server.communicate(timeout=20)
+        long = {"kind": "simulate", "model": "llama-3.1-8b", "on": "h100-sxm", "requests": 200_000, "rate": 5.0}
+        with connect(f"ws://{host}:{port}/api/ws") as reader:  # stopped while it answers, too
+            reader.send(json.dumps({"id": 1, "ask": long, "progress": True}))
+            assert "progress" in json.loads(reader.recv(timeout=20))
+            server.send_signal(signal.SIGINT)
+            _, complaints = server.communicate(timeout=20)
         assert "Traceback" not in complaints
+        assert "Disconnected" not in complaints
         assert server.returncode in (0, 130)
     finally:
         server.kill()
@@ -406,6 +426,17 @@ def test_what_cannot_be_kept_is_an_error_in_words(keeping, path, body, says):
     assert reply.status_code == 200
     assert says in reply.json()["error"]
     assert store.all() == []
+
+
+def test_what_another_program_changed_is_shown_with_the_refusal(keeping):
+    """Renamed or deleted on the command line meanwhile: said, and the list is the newest."""
+    client, store = keeping
+    client.post("/api/saved", json={"records": [RECORD]})
+    store.rename("FP8", "elsewhere")
+    for path, body in (("/rename", {"name": "FP8", "to": "x"}), ("/delete", {"names": ["FP8"]})):
+        reply = client.post(f"/api/saved{path}", json=body).json()
+        assert "is not saved" in reply["error"]
+        assert [each["name"] for each in reply["saved"]] == ["elsewhere"]
 
 
 @pytest.mark.parametrize("path", ["", "/rename", "/delete"])

@@ -41,6 +41,10 @@ from rooflab.web.saved import HANDLERS
 
 LARGEST_ASK = 2_000_000
 """Bytes; a config.json is a few thousand."""
+LONGEST_PATH = 300
+"""Characters of a path: the page's own are shorter."""
+_GONE = (WebSocketException, RuntimeError, OSError)
+"""What sending to a reader who has left, or from a server that stops, ends in."""
 _TELL_EVERY = 0.1
 """Seconds between words on how far a long answer is."""
 for _kind, _ending in (("application/wasm", ".wasm"), ("text/javascript", ".mjs"), ("text/javascript", ".js")):
@@ -151,10 +155,11 @@ class _Line:
         )
         while not (await asyncio.wait({work}, timeout=_TELL_EVERY))[0]:
             if far and not end.is_set():
-                await self.send(Reply(id=message.id, progress=far[-1]))
+                with contextlib.suppress(*_GONE):
+                    await self.send(Reply(id=message.id, progress=far[-1]))
             del far[:-1]
         del self._ends[message.id]
-        with contextlib.suppress(WebSocketException, RuntimeError):  # the reader may have gone meanwhile
+        with contextlib.suppress(*_GONE):
             await self.send(work.result())
 
     async def _parts(self, message: Message, end: threading.Event) -> None:
@@ -163,7 +168,7 @@ class _Line:
             pieces = parts(message, end.is_set)
             while (text := await asyncio.to_thread(next, pieces, None)) is not None:
                 await self._socket.send_data(f'{{"id":{message.id},{text[1:]}')
-        except (WebSocketException, RuntimeError):  # the reader has gone
+        except _GONE:
             return
         finally:
             self._ends.pop(message.id, None)
@@ -191,7 +196,7 @@ async def asks(socket: WebSocket[Any, Any, Any]) -> None:
                 await line.send(Reply(id=0, error=f"message: {problem}"))
             else:
                 await line.take(message)
-    except WebSocketDisconnect:
+    except (WebSocketDisconnect, *_GONE):
         return
     finally:
         line.close()
@@ -228,17 +233,26 @@ def _local(host: str) -> bool:
         return False
 
 
+def _own(host: str, origin: str, anywhere: bool) -> bool:
+    """Whether a request is for this machine, or `anywhere`, and from the page of that very host, or from no page."""
+    try:
+        asked, sent = urlsplit(f"//{host}").hostname or "", urlsplit(origin).netloc if origin else host
+    except ValueError:  # no such host
+        return False
+    return sent == host and (anywhere or _local(asked))
+
+
 def same_origin(app: ASGIApp) -> ASGIApp:
     """Refuse what other sites' pages send, and names that only pretend to be this machine."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
             headers = {name.decode().lower(): value.decode("latin-1") for name, value in scope.get("headers", [])}
-            host, origin = headers.get("host", ""), headers.get("origin", "")
-            asked = urlsplit(f"//{host}").hostname or ""
-            if (origin and urlsplit(origin).netloc != host) or (not _local(asked) and not scope["app"].state.open):
+            if not _own(headers.get("host", ""), headers.get("origin", ""), scope["app"].state.open):
                 raise HTTPException(status_code=403, detail="only the page of this server may ask")
-            if "\0" in scope["path"]:  # no file has such a name, and the system's own calls would refuse it
+            path = scope["path"]
+            # Names that no file of the page has, and that the system's own calls would refuse.
+            if "\0" in path or "/." in path or len(path) > LONGEST_PATH:
                 raise HTTPException(status_code=404, detail="there is no such page")
         await app(scope, receive, send)
 
