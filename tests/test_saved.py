@@ -168,9 +168,13 @@ def test_the_finding_names_the_best_and_what_has_no_figures():
     assert "The most from each device comes from “many”" in side_by_side(many=FP8, one=other)["finding"]
     assert "stands alone" in side_by_side(one=FP8)["finding"]
     assert side_by_side(one=OVER, two={"model": "x"})["finding"].startswith("“one” does not fit.")
-    both = api.answer({"kind": "compare", "cases": [{"name": "it", "scenario": FP8}], "profiles": ["operator", "envelope"]})
+    both = api.answer(
+        {"kind": "compare", "cases": [{"name": "it", "scenario": FP8}], "profiles": ["operator", "envelope"]}
+    )
     times = [row(both, "tpot")["values"][at] for at in (0, 1)]
-    said = " and ".join(f"{shown(t, 's', 3)} under {name}" for t, name in zip(times, ("operator", "envelope"), strict=True))
+    said = " and ".join(
+        f"{shown(t, 's', 3)} under {name}" for t, name in zip(times, ("operator", "envelope"), strict=True)
+    )
     assert both["finding"].startswith(f"A token takes {said}. The switch that moves it most is ")
     moves = {each["means"]: abs(each["tpot"] - each["tpot_before"]) for each in both["switches"]}
     assert max(moves, key=lambda means: moves[means]).partition(";")[0] in both["finding"]
@@ -360,7 +364,7 @@ BAD = {
     "rename": (["saved", "rename", "a"], "OLD NEW"),
     "no file": (["saved", "import", "nowhere.json"], "nowhere.json"),
     "not json": (["saved", "import", "{text}"], "is not JSON"),
-    "bad ask": (["saved", "import", "{odd}"], "colour"),
+    "bad ask": (["saved", "import", "{odd}"], "odd.json: 'x': colour"),
     "bad store": (["saved", "--store", "{text}"], "holds no saved scenarios"),
     "nowhere to write": (["saved", "export", "/nowhere/at/all.json"], "cannot be written"),
 }

@@ -6,6 +6,7 @@ Expected numbers are `api.answer`'s; files are read as another program would rea
 import csv
 import io
 import json
+import random
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from rooflab.api import answer
 from rooflab.cli import main
-from rooflab.store import Saved, Store
+from rooflab.store import Saved, Store, dump
 
 ROOT = Path(__file__).resolve().parents[2]
 START = json.loads((ROOT / "src/rooflab/web/start.json").read_text())
@@ -483,16 +484,27 @@ def test_compare_is_a_place_with_an_address(reader, local, store):
     assert float(rows["TPOT"]["batch 2"]) == estimate(batch=2)["tpot"]
 
 
-def test_a_thousand_saved_scenarios_can_be_found(reader, local, store):
-    """What is offered stays short, and the rest is looked for by name."""
+def test_a_thousand_saved_scenarios_can_be_found(reader, local, store, tmp_path):
+    """A file larger than the engine takes at once is read in pieces; what is offered stays short, the rest is looked for."""
     ask = {**SCENARIO, "batch": 1}
-    Store(store).save_all(
-        Saved(name=f"number {n}", ask=ask, version="0.1.0", time="2020-01-01T00:00:00Z") for n in range(1000)
-    )
+    many = [
+        Saved(name=f"number {n}", ask=ask, version="0.1.0", time="2020-01-01T00:00:00Z", digest={"words": "x" * 1500})
+        for n in range(1000)
+    ]
+    file = tmp_path / "many.json"
+    file.write_text(dump(many, "0.1.0"))
+    assert file.stat().st_size > 1_700_000
     page = reader().open(f"{local}#/compare?cols=-")
     columns(page, 2)
+    with page.expect_file_chooser() as choosing:
+        page.locator(".compare .ctl").get_by_role("button", name="Import").click()
+    choosing.value.set_files(file)
+    page.wait_for_function("() => document.querySelector('.toast')?.textContent === 'Imported 1000 scenarios'")
+    assert [each.name for each in Store(store).all()] == [each.name for each in many]
     picks = page.get_by_role("group", name="Saved scenarios shown")
-    assert picks.locator("[aria-pressed]").count() < 40
+    assert picks.locator("[aria-pressed]").count() < 60
+    page.goto(f"{local}#/compare?cols=-")
+    columns(page, 2)
     page.get_by_label("Find a saved scenario").fill("number 123")
     picks.get_by_role("button", name="number 123", exact=True).click()
     columns(page, 3)
@@ -501,3 +513,29 @@ def test_a_thousand_saved_scenarios_can_be_found(reader, local, store):
     page.get_by_role("button", name="Save this one").click()
     page.wait_for_selector(".compare [role=alert]")
     assert "holds 1,000 scenarios already" in page.inner_text(".compare [role=alert]")
+    assert "#/compare" in page.url
+
+
+def test_a_scenario_too_long_for_a_link_becomes_a_file_that_is_imported(reader, local, tmp_path):
+    """ux §3: over 6 kB a link offers a file in its place, and Import takes that file."""
+    draw = random.Random(7)
+    layers = {f"note_{n}": "".join(draw.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=60)) for n in range(300)}
+    model = {"model_type": "llama", "hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 4,
+             "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 1000, **layers}  # fmt: skip
+    page = reader().open(f"{local}#/step?m=llama-3.1-8b&s=h100-sxm")
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(model))
+    drop = """(text) => {
+        const data = new DataTransfer();
+        data.items.add(new File([text], 'config.json'));
+        dispatchEvent(new DragEvent('drop', { dataTransfer: data }));
+    }"""
+    page.evaluate(drop, config.read_text())
+    page.wait_for_function("() => location.hash.includes('mx=~')")  # packed
+    assert len(page.evaluate("location.hash")) > 6000
+    name, content = downloaded(page, lambda: page.get_by_role("button", name="Share link").click())
+    (record, *_) = json.loads(content)["scenarios"]
+    assert record["ask"]["model"]["note_7"] == layers["note_7"]
+    file = tmp_path / name
+    file.write_bytes(content)
+    assert main(["saved", "import", str(file), "--store", str(tmp_path / "other.sqlite3")]) == 0

@@ -139,7 +139,7 @@ export async function htmlReport(): Promise<void> {
 }
 
 /** The scenario, its baseline and what the engine says of them, in a file that is imported again. */
-async function jsonExport(): Promise<void> {
+export async function jsonExport(): Promise<void> {
   const names = { now: "scenario", baseline: "baseline" };
   const records = [await snapshot(app.scenario, names.now), ...(app.comparing ? [await snapshot(app.baseline!, names.baseline)] : [])];
   const ask = (s: Scenario) => askOf("estimate", s, { detail: true }) as Question<"estimate">;

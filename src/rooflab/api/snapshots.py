@@ -119,7 +119,10 @@ def unpacked(text: str, label: str = "the file") -> list[Saved]:
     """The scenarios of an exported file, each with a question that can be asked."""
     records = store.read(text, label)
     for record in records:
-        scenario_ask(record.ask, f"{label}: {shown(record.name)}")
+        try:
+            scenario_ask(record.ask)
+        except InputError as problem:
+            raise InputError(f"{label}: {shown(record.name)}: {problem}") from None
     return records
 
 
