@@ -305,3 +305,10 @@ def test_fields_carry_their_unit_into_the_schema():
     assert units.unit_of(float) is None
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"size": -1.0}, Row)
+
+
+@pytest.mark.parametrize("count, text", [(1, "1"), (512, "512"), (1023, "1,023"), (1024, "1 Ki"), (2304, "2.25 Ki"),
+                                         (131072, "128 Ki"), (1048576, "1 Mi")])  # fmt: skip
+def test_a_count_in_few_characters(count, text):
+    """Ki is 1,024 and Mi 1,048,576."""
+    assert units.short(count) == text

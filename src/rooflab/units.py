@@ -403,6 +403,14 @@ def number(x: float, digits: int = 3) -> str:
     return f"{x:,.{max(0, digits - 1 - exponent)}f}"
 
 
+def short(count: float) -> str:
+    """A count in few characters, as an axis shows it: 512, 8 Ki, 1 Mi."""
+    for prefix in ("Mi", "Ki"):
+        if count >= _BINARY[prefix]:
+            return f"{count / _BINARY[prefix]:.3g} {prefix}"
+    return f"{count:,.0f}"
+
+
 def symbol(dimension: str) -> str:
     """The unit as a column suffix in exports: ``byte/s`` -> ``byte_per_s``; nothing for pure numbers."""
     return "" if dimension == "1" else dimension.replace("/", "_per_")

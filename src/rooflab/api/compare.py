@@ -348,7 +348,7 @@ def _stages(columns: list[_Column], phase: Any) -> list[StageReport]:
 def _stage_name(name: str, ops: list[Any]) -> str:
     """An operator's name beside other models': that of experts says no layers, unless several kinds of layers have some."""
     base = name.partition("@")[0]
-    alone = sum(op.name.partition("@")[0] == base for op in ops) == 1
+    alone = sum(op.name.partition("@")[0] == base for op in ops) == 1  # int
     return base if alone and base.startswith(_OF_EXPERTS) else name
 
 

@@ -40,7 +40,7 @@ from rooflab.api.resolve import (
     model_of,
     precision_of,
     pricer_of,
-    prices_of,
+    prices_of_many,
     profile_of,
     reserve_of,
     system_of,
@@ -51,7 +51,6 @@ from rooflab.api.spans import MOST_ROWS, values_of
 from rooflab.api.tables import kept_rows, reasons_of, table_of
 from rooflab.catalog import rules
 from rooflab.estimate import Workload
-from rooflab.fitted import PRICES
 from rooflab.model import Model
 from rooflab.plan.checks import Scenario
 from rooflab.profiles import Profile
@@ -181,11 +180,8 @@ def _used(ask: Any) -> Any:
 
 
 def _priced(ask: Any, used: Profile) -> dict[str, Any]:
-    """Prices and engine of a question about many points; tables of one's own price single points only."""
-    prices, _ = prices_of(ask, used)
-    if prices not in PRICES:
-        raise InputError(f"prices: {shown(prices)} prices single points; sweeps take 'roofline' or 'fitted'")
-    return {"prices": prices, "engine": ask.engine}
+    """Prices and engine of a question about many points."""
+    return {"prices": prices_of_many(ask, used, "sweeps"), "engine": ask.engine}
 
 
 def _price_note(prices: Mapping[str, str], used: Profile) -> str:

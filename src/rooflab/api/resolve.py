@@ -12,7 +12,7 @@ from rooflab import catalog, hf
 from rooflab.api.asks import _Ask, _Loaded, _Placed
 from rooflab.estimate import Workload
 from rooflab.fits import feasible, layout_rules
-from rooflab.fitted import RATES, USUAL, Fitted, counts_kernels
+from rooflab.fitted import PRICES, RATES, USUAL, Fitted, counts_kernels
 from rooflab.model import Attention, LatentAttention, Model, MoE
 from rooflab.price import Pricer
 from rooflab.profiles import PROFILES, Profile, profile
@@ -282,6 +282,14 @@ def prices_of(ask: Any, used: Profile) -> tuple[str, list[str]]:
             f"{shown(ask.prices)}; leave one of them out"
         )
     return "roofline", [] if ask.prices else [f"prices of the roofline, because {own[0]} is given"]
+
+
+def prices_of_many(ask: Any, used: Profile, what: str) -> str:
+    """Name of what prices the operators of many points at once: tables of one's own price single points only."""
+    prices, _ = prices_of(ask, used)
+    if prices not in PRICES:
+        raise InputError(f"prices: {shown(prices)} prices single points; {what} take {' or '.join(map(repr, PRICES))}")
+    return prices
 
 
 def pricer_of(ask: _Placed, system: System, layout: Layout, used: Profile) -> tuple[Pricer | None, list[str]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -77,7 +78,8 @@ def total(quantity: str, terms: dict[str, float], unit: str, means: str, counts:
 def answer_explain(ask: ExplainAsk) -> ExplainReport:
     """The formulas behind one number of an estimate or of a step."""
     setting = setting_of(ask)
-    subjects: dict[str, Callable[[ExplainAsk, Setting], list[Line]]] = {
+    one = _Asked(ask, setting)
+    subjects: dict[str, Callable[[_Asked], list[Line]]] = {
         "ttft": _ttft,
         "tpot": _tpot,
         "e2e": _e2e,
@@ -93,7 +95,7 @@ def answer_explain(ask: ExplainAsk) -> ExplainReport:
         "bandwidth_share": _bandwidth_share,
     }
     if ask.op in subjects:
-        lines, basis = subjects[ask.op](ask, setting), _MEMORY.get(ask.op) or _priced_basis(ask, setting)
+        lines, basis = subjects[ask.op](one), _MEMORY.get(ask.op) or one.basis
     else:
         item = _find(ask, setting, list(subjects))
         lines, basis = _operator(item, setting), item.basis
@@ -115,10 +117,24 @@ _MEMORY = {"kv": "exact", "weights": "exact", "workspace": "assumed", "memory": 
 """Bases of what is counted rather than priced; the memory as a whole holds assumed parts."""
 
 
-def _priced_basis(ask: ExplainAsk, setting: Setting) -> str:
-    """Basis of a total: that of the step behind it."""
-    found, _ = _estimate(ask, setting)
-    return basis_of(found.prefill if ask.op == "ttft" else found.decode or found.prefill)
+class _Asked:
+    """A question about a total, and the estimate behind it, made once."""
+
+    def __init__(self, ask: ExplainAsk, setting: Setting):
+        self.ask, self.setting = ask, setting
+
+    @cached_property
+    def estimate(self) -> tuple[Estimate, Workload]:
+        """Memory ignored, so that every number can be explained."""
+        found, _ = run(self.ask, self.setting, ignore_memory=True, band=False)
+        work, _ = workload_of(self.ask, self.setting.model)
+        return found, work
+
+    @property
+    def basis(self) -> str:
+        """Basis of a total: that of the step behind it."""
+        found, _ = self.estimate
+        return basis_of(found.prefill if self.ask.op == "ttft" else found.decode or found.prefill)
 
 
 def _refs(lines: list[Line]) -> dict[str, str]:
@@ -260,13 +276,6 @@ def _parameter(name: str, value: float) -> str:
     return units.format(value, "s") if name in kernels.SECONDS else f"{value:.3g}"
 
 
-def _estimate(ask: ExplainAsk, setting: Setting) -> tuple[Estimate, Workload]:
-    """The estimate behind a total, memory ignored so that every number can be explained."""
-    found, _ = run(ask, setting, ignore_memory=True, band=False)
-    work, _ = workload_of(ask, setting.model)
-    return found, work
-
-
 def _by_operator(priced: tuple[Priced, ...]) -> dict[str, float]:
     terms: dict[str, float] = {}
     for item in priced:
@@ -274,26 +283,26 @@ def _by_operator(priced: tuple[Priced, ...]) -> dict[str, float]:
     return dict(sorted(terms.items(), key=lambda pair: -pair[1]))
 
 
-def _ttft(ask: ExplainAsk, setting: Setting) -> list[Line]:
-    found, _ = _estimate(ask, setting)
+def _ttft(one: _Asked) -> list[Line]:
+    found, _ = one.estimate
     if found.prefill is None:
         return []
     what = "one pass over the prompts of the whole batch"
     first = total("traverse", _by_operator(found.prefill.priced), "s", what, "queueing and network are left out")
-    layout = setting.layout
+    layout = one.setting.layout
     arguments = (first.value, float(layout.pp), float(layout.microbatches))
     return [first, line("ttft", est.pipeline_prefill, arguments, "s")]
 
 
-def _tpot(ask: ExplainAsk, setting: Setting) -> list[Line]:
-    found, work = _estimate(ask, setting)
+def _tpot(one: _Asked) -> list[Line]:
+    found, work = one.estimate
     if found.mid is None or found.mid.tpot is None:
         raise InputError("tpot: a one-token answer has no time per output token; ask for an output of 2 or more")
-    scene, rates = scene_of(setting), rates_of(setting.profile, setting.system.device.launch_time)
+    scene, rates = scene_of(one.setting), rates_of(one.setting.profile, one.setting.system.device.launch_time)
     lines: list[Line] = []
     shares: dict[str, float] = {}
-    sequences = est._decode_sequences(work, setting.layout)
-    for context, weight in est.decode_contexts(setting.model, work, setting.profile):
+    sequences = est._decode_sequences(work, one.setting.layout)
+    for context, weight in est.decode_contexts(one.setting.model, work, one.setting.profile):
         step = Step(decode_sequences=sequences, decode_context=context)
         priced = scene.time(scene.operators(step), rates["mid"], detail=True)
         text, name = f"step at {context:,.1f} tokens of context, {weight:.1%} of the steps", f"step_{context:.12g}"
@@ -302,33 +311,33 @@ def _tpot(ask: ExplainAsk, setting: Setting) -> list[Line]:
     lines.append(
         total("tpot", shares, "s", "mean over the answer's growing context", "decode steps after the first token")
     )
-    if setting.layout.microbatches > setting.layout.pp:
-        arguments = (lines[-1].value, float(setting.layout.pp), float(setting.layout.microbatches))
+    if one.setting.layout.microbatches > one.setting.layout.pp:
+        arguments = (lines[-1].value, float(one.setting.layout.pp), float(one.setting.layout.microbatches))
         lines.append(line("tpot", est.pipeline_decode, arguments, "s"))
     return lines
 
 
-def _e2e(ask: ExplainAsk, setting: Setting) -> list[Line]:
-    found, work = _estimate(ask, setting)
+def _e2e(one: _Asked) -> list[Line]:
+    found, work = one.estimate
     if found.mid is None or found.mid.tpot is None:
-        return _ttft(ask, setting)
+        return _ttft(one)
     return [line("e2e", est.end_to_end, (found.mid.ttft, found.mid.tpot, float(work.output)), "s")]
 
 
-def _throughput(ask: ExplainAsk, setting: Setting) -> list[Line]:
-    found, work = _estimate(ask, setting)
+def _throughput(one: _Asked) -> list[Line]:
+    found, work = one.estimate
     if found.mid is None:
         return []
-    arguments = (float(work.batch * setting.layout.dp), float(work.output), found.mid.e2e)
-    return [*_e2e(ask, setting), line("output_throughput", est.throughput, arguments, "token/s")]
+    arguments = (float(work.batch * one.setting.layout.dp), float(work.output), found.mid.e2e)
+    return [*_e2e(one), line("output_throughput", est.throughput, arguments, "token/s")]
 
 
-def _cost(ask: ExplainAsk, setting: Setting) -> list[Line]:
-    found, work = _estimate(ask, setting)
-    rent = setting.system.device_price
+def _cost(one: _Asked) -> list[Line]:
+    found, work = one.estimate
+    rent = one.setting.system.device_price
     if found.mid is None or rent is None:
-        raise InputError(f"cost: no price is known for {setting.system.name}; {A_PRICE}")
-    sequences, devices = float(work.batch * setting.layout.dp), float(setting.layout.devices())
+        raise InputError(f"cost: no price is known for {one.setting.system.name}; {A_PRICE}")
+    sequences, devices = float(work.batch * one.setting.layout.dp), float(one.setting.layout.devices())
     whole = (rent, devices, found.mid.e2e, sequences * (work.prompt + work.output), est.MILLION)
     first = (rent, devices, found.mid.ttft, sequences * work.prompt, est.MILLION)
     lines = [
@@ -341,29 +350,29 @@ def _cost(ask: ExplainAsk, setting: Setting) -> list[Line]:
     return lines
 
 
-def _energy(ask: ExplainAsk, setting: Setting) -> list[Line]:
-    found, work = _estimate(ask, setting)
-    power = setting.system.device.power
+def _energy(one: _Asked) -> list[Line]:
+    found, work = one.estimate
+    power = one.setting.system.device.power
     if found.mid is None or power is None:
-        raise InputError(f"energy: no power is known for {setting.system.name}; give changes={{'power': '700 W'}}")
-    tokens = float(work.batch * setting.layout.dp * work.output)
-    arguments = (power, float(setting.layout.devices()), found.mid.e2e, tokens)
+        raise InputError(f"energy: no power is known for {one.setting.system.name}; give changes={{'power': '700 W'}}")
+    tokens = float(work.batch * one.setting.layout.dp * work.output)
+    arguments = (power, float(one.setting.layout.devices()), found.mid.e2e, tokens)
     return [line("energy_per_token", est.energy_per_token, arguments, "J")]
 
 
-def _kv(ask: ExplainAsk, setting: Setting) -> list[Line]:
+def _kv(one: _Asked) -> list[Line]:
     """Cache of the busiest device, block by block."""
     terms: dict[str, float] = {}
     lines: list[Line] = []
-    model, precision, layout = setting.model, setting.precision, setting.layout
+    model, precision, layout = one.setting.model, one.setting.precision, one.setting.layout
     share = graph.stage_share(model, layout)
-    for number, cached in enumerate(graph.cached_blocks(model, precision, layout, _end(ask), ask.batch)):
+    for number, cached in enumerate(graph.cached_blocks(model, precision, layout, _end(one.ask), one.ask.batch)):
         arguments = (cached.sequences, cached.tokens, cached.elements, cached.size)
         label = f"block_{number + 1}_{cached.what}"
         lines.append(line(label, f.cache_bytes, arguments, "byte"))
         terms[f"{cached.layers * share:g} layers × {label}"] = lines[-1].value * cached.layers * share
     if model.state_elements():
-        step = graph.cut(model, precision, layout, Step(decode_sequences=ask.batch, decode_context=_end(ask)))
+        step = graph.cut(model, precision, layout, Step(decode_sequences=one.ask.batch, decode_context=_end(one.ask)))
         elements = float(model.state_elements()) / layout.tp * share
         lines.append(line("state", f.cache_bytes, (step.decode_sequences, 1.0, elements, step.state_size), "byte"))
         terms["state"] = lines[-1].value
@@ -378,23 +387,23 @@ def _end(ask: ExplainAsk) -> float:
     return float(ask.context or ask.prompt + ask.output)
 
 
-def _weights(ask: ExplainAsk, setting: Setting) -> list[Line]:
+def _weights(one: _Asked) -> list[Line]:
     """Weights of the busiest device, operator by operator."""
-    used, step = setting.profile, Step(decode_sequences=ask.batch, decode_context=_end(ask))
+    used, step = one.setting.profile, Step(decode_sequences=one.ask.batch, decode_context=_end(one.ask))
     whole = used.counting == "weights"  # its step leaves out what memory holds
     operators = graph.operators(
-        setting.model,
-        setting.precision,
-        setting.layout,
+        one.setting.model,
+        one.setting.precision,
+        one.setting.layout,
         step,
         counting="kernels" if whole else used.counting,
         outside=whole or used.outside,
     )
-    share = graph.stage_share(setting.model, setting.layout)
+    share = graph.stage_share(one.setting.model, one.setting.layout)
     held = [(op, float(op.resident_bytes * op.count)) for op in operators if op.resident_bytes]
     terms = {op.name: size * share for op, size in held if op.part not in ("embedding", "head")}
     ends = [{op.name: size for op, size in held if op.part == part} for part in ("embedding", "head")]
-    if setting.layout.pp > 1:  # table and head sit on different stages: the busiest has the larger
+    if one.setting.layout.pp > 1:  # table and head sit on different stages: the busiest has the larger
         ends = [max(ends, key=lambda end: math.fsum(end.values()))]
     for end in ends:
         terms.update(end)
@@ -403,47 +412,47 @@ def _weights(ask: ExplainAsk, setting: Setting) -> list[Line]:
     return [total("weights", terms, "byte", means, counts)]
 
 
-def _workspace(ask: ExplainAsk, setting: Setting) -> list[Line]:
+def _workspace(one: _Asked) -> list[Line]:
     """Activation memory by the profile's rule."""
     parts = fits.workspace_parts(
-        setting.model,
-        setting.precision,
-        setting.layout,
-        setting.profile,
-        float(ask.batch),
-        float(ask.prompt),
+        one.setting.model,
+        one.setting.precision,
+        one.setting.layout,
+        one.setting.profile,
+        float(one.ask.batch),
+        float(one.ask.prompt),
         "prefill",
     )
     lines = [line(part.quantity, part.formula, part.arguments, "byte") for part in parts]
     if len(lines) == 1:
         return lines
     terms = {each.quantity: each.value for each in lines}
-    means = f"activation memory by the {setting.profile.name} profile's rule"
+    means = f"activation memory by the {one.setting.profile.name} profile's rule"
     return [*lines, total("workspace", terms, "byte", means, "an assumption, not an allocator")]
 
 
-def _memory(ask: ExplainAsk, setting: Setting) -> list[Line]:
-    memory = _estimate(ask, setting)[0].memory
+def _memory(one: _Asked) -> list[Line]:
+    memory = one.estimate[0].memory
     kinds = ("weights", "kv", "workspace", "reserve")
     terms = {name: float(getattr(memory, name)) for name in kinds}
     means = f"bytes on the busiest device, of {explain.figure(float(memory.capacity))}"
     return [total("memory", terms, "byte", means, "paging, fragmentation and quantisation buffers are left out")]
 
 
-def _per_device(ask: ExplainAsk, setting: Setting) -> list[Line]:
-    lines = _throughput(ask, setting)
-    arguments = (lines[-1].value, float(setting.layout.devices()))
+def _per_device(one: _Asked) -> list[Line]:
+    lines = _throughput(one)
+    arguments = (lines[-1].value, float(one.setting.layout.devices()))
     return [*lines, line("throughput_per_device", derived.per_device, arguments, "token/s")]
 
 
-def _per_user(ask: ExplainAsk, setting: Setting) -> list[Line]:
-    lines = _tpot(ask, setting)
+def _per_user(one: _Asked) -> list[Line]:
+    lines = _tpot(one)
     return [*lines, line("tokens_per_second_per_user", derived.per_user, (lines[-1].value,), "token/s")]
 
 
-def _bandwidth_share(ask: ExplainAsk, setting: Setting) -> list[Line]:
-    found, work = _estimate(ask, setting)
-    steps = steps_of(setting, found, work)
+def _bandwidth_share(one: _Asked) -> list[Line]:
+    found, work = one.estimate
+    steps = steps_of(one.setting, found, work)
     step = steps.get("decode_step") or steps.get("prefill_step")
     if step is None:
         return []

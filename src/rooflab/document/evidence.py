@@ -47,8 +47,8 @@ def rules(report: Report | None) -> str:
         )
         for each in report["checks"]
     ]  # fmt: skip
-    failed = sum(each["passed"] is False for each in report["checks"])
-    asked = sum(each["passed"] is not None for each in report["checks"])
+    failed = sum(each["passed"] is False for each in report["checks"])  # int
+    asked = sum(each["passed"] is not None for each in report["checks"])  # int
     lead = f"{failed} of {asked} fail." if failed else f"All {asked} pass."
     hints = [
         (escape(sentence(each["message"])), _moves(each["time"], "s"), _moves(each["memory"], "byte"))

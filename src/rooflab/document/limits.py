@@ -10,7 +10,7 @@ from rooflab.document.curves import Mark, Series, lines, stacks
 from rooflab.document.elements import about, figures, folded, listed, section, share, table, value
 from rooflab.document.words import substituted
 from rooflab.units import format as shown
-from rooflab.units import number
+from rooflab.units import number, short
 
 Chip = dict[str, Any]
 TERMS = (
@@ -41,14 +41,6 @@ def limits(chip: Chip, notes: Sequence[str]) -> list[str]:
         section("If the device were different", _sensitivity(chip), long=True),
         section("Formulas of the limits", _formulas(chip), listed(notes), long=True),
     ]  # fmt: skip
-
-
-def short(count: float) -> str:
-    """A context in few characters: 512, 8 Ki, 1 Mi."""
-    for size, name in ((2**20, "Mi"), (2**10, "Ki")):
-        if count >= size:
-            return f"{count / size:.3g} {name}"
-    return f"{count:,.0f}"
 
 
 def _finding(chip: Chip) -> str:

@@ -10,10 +10,10 @@ import msgspec
 from rooflab import __version__, api
 from rooflab.api.answers import units_of
 from rooflab.api.asks import EstimateAsk, EstimateReport
-from rooflab.api.resolve import layout_of, prices_of, setting_of
+from rooflab.api.resolve import layout_of, prices_of_many, setting_of
 from rooflab.cli.reading import bounds, hints
 from rooflab.estimate import Estimate, Workload, estimate
-from rooflab.fitted import PRICES, pricer_of
+from rooflab.fitted import pricer_of
 from rooflab.units import InputError, shown
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def points(question: Mapping[str, Any]) -> dict[str, Any]:
     work = Workload(**{axis: values[axis] for axis in WORK})
     found = estimate(
         setting.model, setting.precision, layout, setting.system, work, setting.profile, band=False,
-        pricer=pricer_of(_prices(ask, setting), setting.system, layout, setting.profile, ask.engine),
+        pricer=pricer_of(prices_of_many(ask, setting.profile, "lists"), setting.system, layout, setting.profile, ask.engine),
     )  # fmt: skip
     asked = {**msgspec.to_builtins(ask), **{axis: array.tolist() for axis, array in arrays.items()}}
     return {
@@ -69,13 +69,6 @@ def points(question: Mapping[str, Any]) -> dict[str, Any]:
         "inputs": {axis: _spread(array, shape) for axis, array in arrays.items()},
         **_columns(found, layout, shape, ask.ignore_memory),
     }
-
-
-def _prices(ask: EstimateAsk, setting: Setting) -> str:
-    prices, _ = prices_of(ask, setting.profile)
-    if prices not in PRICES:
-        raise InputError(f"prices: {shown(prices)} prices single points; lists take {' or '.join(map(repr, PRICES))}")
-    return prices
 
 
 def _numpy() -> Any:
