@@ -390,6 +390,18 @@ def test_symbols_have_the_users_machine():
     assert list(dict.fromkeys(groups)) == ["model", "workload", "layout", "machine", "derived"]
 
 
+def test_symbols_are_those_of_the_profile():
+    """D-105: overheads, shares and reserve that the profile has, and the prefixes of its stages: S1–S10, C, F1–F5, CF."""
+    classroom = {t.symbol: t for t in plan.glossary(_scenario(Layout(tp=8), profile=profile("classroom")))}
+    assert (classroom["η_c"].value, classroom["η_m"].value, classroom["t_pass"].value) == (0.5, 0.7, 1e-4)
+    assert classroom["M_r"].value == 2e9
+    sharded = {t.symbol: t for t in plan.glossary(_scenario(Layout(tp=8), profile=profile("sharded")))}
+    assert sharded["F1 …"].value == 5
+    assert 8 <= sharded["S1 …"].value <= 10
+    assert "t_launch" not in sharded
+    assert "B_knee" not in sharded or sharded["B_knee"].value > sharded["B*"].value
+
+
 def test_rules_are_data():
     """D-306–D-311, D-400–D-411: the counts of the reference's tables; ballparks are marked unofficial."""
     assert [t["name"] for t in rules.rules("targets")["targets"]] == ["voice", "code", "chat", "agentic", "batch"]

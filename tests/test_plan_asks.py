@@ -96,6 +96,35 @@ def test_plan_report():
     assert none["tightest"] > 0.0004
 
 
+@pytest.mark.parametrize("how", [{}, {"prices": "roofline"}, {"profile": "sharded"}])
+def test_rules_are_judged_at_the_prices_of_the_estimate(how):
+    """D-409, D-410: the step that meets a limit is the one that the estimate shows, whatever prices it."""
+    asked = {"model": "llama-3.1-70b", "on": "4x h100-sxm", "tp": 4, "batch": 64, "prompt": 2048, "output": 256, **how}
+    tpot = api.answer({"kind": "estimate", **asked})["tpot"]
+    for limit, passed in ((tpot * 1.01, True), (tpot * 0.99, False)):
+        checks = {one["name"]: one for one in api.answer({"kind": "rules", **asked, "tpot": limit})["checks"]}
+        assert checks["step_meets_limit"]["value"] == pytest.approx(tpot, rel=1e-12)
+        assert checks["step_meets_limit"]["passed"] is passed
+
+
+def test_sources_of_a_machine():
+    """A-066, E-22: cards with what else rests on them, and whether its kernels were measured."""
+    asked = {"model": "llama-3.1-70b", "tp": 4, "batch": 4}
+    found = {on: api.answer({"kind": "rules", **asked, "on": f"4x {on}"}) for on in ("h100-sxm", "h200-sxm", "tpu-v5p")}
+    assert {on: one["measured"] for on, one in found.items()} == {
+        "h100-sxm": "own",
+        "h200-sxm": "carried",
+        "tpu-v5p": "none",
+    }
+    assert api.answer({"kind": "rules", **asked, "on": "4x h100-sxm", "prices": "roofline"})["measured"] == ""
+    card = next(one for one in found["tpu-v5p"]["sources"] if one["key"] == "S5")
+    assert card["url"].startswith("https://")
+    assert {"tpu-v5e", "tpu-v6e"} <= set(card["used_by"])
+    assert "tpu-v5p" not in card["used_by"]
+    assert found["h100-sxm"]["sources"][0]["gives"] == ["kernels measured on h100-sxm"]
+    assert found["h100-sxm"]["sources"][0]["date"]
+
+
 def test_rules_report():
     """D-105, D-110–D-113, D-400, D-410: everything of a scenario in one report, with the guidance behind it."""
     report = _answer("rules")

@@ -58,6 +58,10 @@ def test_the_shipped_engine_rows_are_rows_of_the_tables(shipped):
     """A-061: what the chart calls measured is in the table, to three digits."""
     runs, _ = endtoend.read(ROOT / "data" / "endtoend" / "inferencex_h100.csv")
     found = {f"{run.tpot:.3g}" for run in runs}
-    drawn = [p for p in shipped["points"] if p["family"] == "tpot" and p["system"] == "h100_sxm"]
+    drawn = [
+        p
+        for p in shipped["points"]
+        if p["family"] == "tpot" and p["system"] == "h100-sxm" and "llama2" not in p["label"]
+    ]
     assert drawn
     assert all(f"{p['measured']:.3g}" in found for p in drawn)

@@ -58,7 +58,7 @@ def test_a_limit_is_judged_once_it_is_said(reader, served):
 def test_the_glossary_is_live(reader, address):
     """D-105: 80 layers and 64 query heads; the batch follows the scenario."""
     one = reader()
-    page = one.open(address + "#/evidence")
+    page = one.open(address + "#/evidence?about=glossary")
     page.wait_for_selector("[data-symbol=L]")
     assert "80" in page.inner_text("[data-symbol=L] .v")
     assert "64" in page.inner_text("[data-symbol=H_q] .v")
@@ -71,17 +71,19 @@ def test_the_glossary_is_live(reader, address):
 
 def test_every_profile_says_what_it_leaves_out(reader, served):
     """D-907: the engine's own list, the profile in use marked."""
-    page = reader().open(served + "#/evidence")
+    page = reader().open(served + "#/evidence?about=profiles")
     page.wait_for_selector("[data-profile].on")
     for row in answer({"kind": "catalog", "what": "profiles"})["rows"]:
         words = page.inner_text(f"[data-profile={row['name']}]").lower()
         assert all(each.lower() in words for each in row["leaves_out"])
     assert page.locator("[data-profile].on").get_attribute("data-profile") == "operator"
+    page.get_by_role("button", name="Two profiles beside each other").click()
+    page.get_by_role("button", name="Profiles", exact=True, pressed=True).wait_for()
 
 
 def test_the_method_is_said(reader, served):
     """A-090, B-003, B-091–B-095: operators, architectures, SRAM machines, mixed serving, validation, and what is assumed."""
-    page = reader().open(served + "#/evidence")
+    page = reader().open(served + "#/evidence?about=method")
     page.wait_for_selector(".method")
     said = page.inner_text(".method").lower()
     for word in ("operators", "architectures", "lpus", "heterogeneous", "speculative", "validation", "fragmentation", "balanced",
@@ -96,9 +98,25 @@ def test_the_basis_of_prices_and_the_inputs_behind_them(reader, served):
     """A-060, A-066: shares by basis; datasheet and assumed inputs of the step."""
     page = reader().open(served + "#/evidence")
     rows = page.get_by_role("table", name="Inputs and their basis")
-    rows.locator("tr:has-text('3.35 TB/s')").wait_for()
-    assert "datasheet" in rows.locator("tr:has-text('3.35 TB/s')").inner_text()
+    rows.wait_for()
+    rates = page.locator(".rates")
+    assert "3.35\u00a0TB/s" in rates.inner_text()
+    assert "datasheet" in rates.inner_text()
+    few = rows.locator("tbody tr").count()
+    shares = [float(each.split("%")[0]) for each in rows.locator("tbody td:nth-child(2)").all_inner_texts()]
+    assert shares == sorted(shares, reverse=True)
+    page.get_by_role("button", name=re.compile("^All .* operators")).click()
+    steps = answer({"kind": "estimate", **SCENARIO, "detail": True})["decode_step"]["ops"]
+    assert rows.locator("tbody tr").count() == sum(op["kind"] != "overhead" and op["time"] > 0 for op in steps) > few
     assert "assumed" in rows.inner_text()
+    rates.get_by_role("button").first.click()
+    card = page.locator("details[open]")
+    want = next(
+        each for each in answer({"kind": "rules", **SCENARIO})["sources"] if each["gives"][0].startswith("device")
+    )
+    card.wait_for()
+    for said in (want["title"], want["licence"], *want["used_by"]):
+        assert said in card.inner_text()
     page.goto(served + FITTED)
     page.wait_for_function("() => document.querySelector('#finding').textContent.includes('measured kernels')")
     assert page.locator(".share .basis[data-b=fitted]").count() == 2
@@ -118,6 +136,38 @@ def test_accuracy_is_that_of_the_project_page(reader, served):
     page.wait_for_selector("text=No row has these words")
 
 
+def test_the_guidance_is_there_in_full(reader, served):
+    """D-400..D-408, D-411: the notice, seven ways to split, eleven problems, five cases, nine beliefs, both orders, the close."""
+    page = reader().open(served + "#/evidence?about=guidance")
+    page.wait_for_selector(".says")
+    counts = page.eval_on_selector_all(".says", "(all) => all.map((one) => one.tBodies[0].rows.length)")
+    assert counts == [7, 11, 5, 9]
+    said = page.locator("section.panel", has=page.get_by_role("heading", name="Behind the numbers")).inner_text()
+    for part in ("not a procedure", "give the chattiest the fastest links", "Then measure", "mostly unpublished"):
+        assert part in said
+    assert page.locator(".cards ol").evaluate_all("(all) => all.map((one) => one.children.length)") == [7, 6]
+
+
+def test_a_machine_that_nobody_measured_says_so_and_how_to(reader, served, tmp_path):
+    """A-066: next to the numbers, and what to run; the template is a table that the engine reads."""
+    work = "m=llama-3.1-70b&s=tpu-v5p*4&l=tp4&w=2048-256-b64"
+    page = reader().open(served + f"#/step?{work}")
+    page.wait_for_function("() => document.querySelector('footer')?.textContent.includes('no kernels measured')")
+    page.goto(served + f"#/evidence?{work}")
+    page.wait_for_function(
+        "() => document.querySelector('#finding')?.textContent.includes('no measurement for this system')"
+    )
+    panel = page.locator("section.panel", has=page.get_by_role("heading", name="No measurement for this system"))
+    assert "rooflab calibrate --data measured --on tpu-v5p" in panel.inner_text()
+    with page.expect_download() as loading:
+        panel.get_by_role("link", name="kernels.csv").click()
+    table = tmp_path / "kernels.csv"
+    loading.value.save_as(table)
+    asked = {"model": "llama-3.1-70b", "on": "4x tpu-v5p", "tp": 4, "batch": 64, "prompt": 2048, "output": 256}
+    notes = answer({"kind": "estimate", **asked, "prices": str(table)})["notes"]
+    assert any("prices measured: 2 rows of tpu-v5p" in note for note in notes)
+
+
 def test_what_does_not_fit_is_not_priced(reader, served):
     page = reader().open(served + OVER)
     page.wait_for_function("() => document.querySelector('#finding').textContent.includes('does not fit')")
@@ -125,10 +175,12 @@ def test_what_does_not_fit_is_not_priced(reader, served):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("place, width", [("#/evidence", 1440), (OVER, 1440), (FITTED, 390)])
+@pytest.mark.parametrize(
+    "place, width", [("#/evidence?about=guidance", 1440), (OVER + "&about=glossary", 1440), (FITTED, 390)]
+)
 def test_axe_finds_nothing_serious_in_evidence(reader, served, theme, place, width):
     page = reader(color_scheme=theme, viewport={"width": width, "height": 844}).open(served + place)
-    page.wait_for_selector("[data-symbol=L]")
+    page.wait_for_selector(".says, [data-symbol=L], [data-source]")
     page.wait_for_timeout(900)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.evaluate(AXE.read_text())
@@ -141,7 +193,8 @@ def test_axe_finds_nothing_serious_in_evidence(reader, served, theme, place, wid
     assert not serious
 
 
-POINTS = json.loads((ROOT / "data/accuracy_points.json").read_text())["points"]
+SAMPLE = json.loads((ROOT / "data/accuracy_points.json").read_text())
+POINTS, FAMILIES = SAMPLE["points"], SAMPLE["families"]
 
 
 def scatter(page):
@@ -161,11 +214,16 @@ def test_predicted_is_drawn_against_measured(reader, address):
     near = sum(abs(row["predicted"] / row["measured"] - 1) <= 0.2 for row in rows)
     assert f"{near} of {len(rows)} rows within 20" in panel.inner_text()
     assert f"{near} of {len(rows)} rows within 20 percent" in panel.locator("svg").get_attribute("aria-label")
-    assert "absolute times are estimates" in panel.inner_text()
+    every = next(row for row in FAMILIES if row["family"] == "tpot")
+    assert f"of all {every['n']} runs" in panel.inner_text()
+    solid = panel.locator(".pt circle[fill='var(--ink-2)']").count()
+    assert 0 < solid == sum(row.get("fit", False) for row in rows) < len(rows)
+    furthest = max(rows, key=lambda row: abs(row["predicted"] / row["measured"] - 1))
+    assert furthest["label"] in panel.locator("tbody tr").first.inner_text()
     panel.get_by_label("What was measured").select_option("gemm")
     gemms = [row for row in POINTS if row["family"] == "gemm"]
     page.wait_for_function("(n) => document.querySelectorAll('.scatter .pt').length === n", arg=len(gemms))
-    assert "no fit has seen" in panel.inner_text()
+    assert "rows held out" in panel.inner_text()
     one = gemms[0]["system"]
     panel.get_by_label("Machine").select_option(one)
     want = sum(row["system"] == one for row in gemms)

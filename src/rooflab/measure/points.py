@@ -76,7 +76,13 @@ def _short(value: float) -> float:
 
 def _point(family: str, system: str, label: str, figures: Sequence[float], fit: bool) -> Row:
     values = dict(zip(("measured", "predicted", "low", "high"), map(_short, figures), strict=True))
-    return {"family": family, "system": system, "label": label, **values, **({"fit": True} if fit else {})}
+    return {
+        "family": family,
+        "system": system.replace("_", "-"),
+        "label": label,
+        **values,
+        **({"fit": True} if fit else {}),
+    }
 
 
 def _sizes(batch: Any, row: int) -> str:

@@ -1,55 +1,63 @@
-// The inputs behind a step's times: each with its basis and the operators that it prices, from the engine's explanations.
+// What is given rather than counted behind a step's times: the rates of the machine, and what each operator reaches of them,
+// from the engine's explanations.
 import type { Question } from "../../ask/engine";
-import type { ExplainReport } from "../../contract";
+import type { ExplainReport, OpReport } from "../../contract";
 import { many } from "../../state/many.svelte";
 import { askOf, type Scenario } from "../../state/scenario";
 import { symbolName, symbolUnit } from "../../words";
 
-export interface Input {
+export interface Rate {
   id: string;
   name: string;
   value: number;
   unit: string;
   basis: string;
-  /** The time that it enters. */
-  quantity: string;
-  source: string;
-  ops: string[];
 }
 
-/** What people settle by choice, by a sheet or by measuring; what is counted or worked out stays out. */
-const GIVEN = new Set(["datasheet", "assumed", "fitted", "measured", "speculative"]);
-const ORDER = ["speculative", "assumed", "fitted", "measured", "datasheet"];
+/** One operator: the shares it reaches, what is added, and how it is known. */
+export interface Reached {
+  op: OpReport;
+  compute: number | null;
+  memory: number | null;
+  launch: number | null;
+  source: string;
+}
 
-/** The inputs of explanations that are given, each once, with the operators that it prices. */
-function givenIn(ops: string[], reports: (ExplainReport | null)[]): Input[] {
-  const found = new Map<string, Input>();
-  reports.forEach((report, at) => {
-    for (const line of report?.lines ?? []) {
+interface Found {
+  rates: Rate[];
+  rows: Reached[];
+}
+
+/** Rates that a sheet gives, each once, and the operators with what was fitted or assumed, the longest first. */
+export function givenIn(ops: OpReport[], reports: (ExplainReport | null)[]): Found {
+  const rates = new Map<string, Rate>();
+  const rows = ops.map((op, at): Reached => {
+    const row: Reached = { op, compute: null, memory: null, launch: null, source: "" };
+    for (const line of reports[at]?.lines ?? []) {
+      if (/_time$/.test(line.quantity)) row.source = line.source;
       for (const [symbol, basis] of Object.entries(line.bases)) {
         const value = line.inputs[symbol];
-        if (!GIVEN.has(basis) || typeof value !== "number") continue;
-        const quantity = line.quantity.replaceAll("_", " ");
-        const id = `${symbol}/${value}/${basis}/${quantity}`;
-        const one = found.get(id) ?? { id, name: symbolName(symbol), value, unit: symbolUnit(symbol, line), basis, quantity, source: line.source, ops: [] };
-        if (!one.ops.includes(ops[at]!)) one.ops.push(ops[at]!);
-        found.set(id, one);
+        if (typeof value !== "number") continue;
+        if (symbol === "efficiency") row[line.quantity === "compute_time" ? "compute" : "memory"] = value;
+        else if (symbol === "launch") row.launch = value;
+        else if (basis === "datasheet") rates.set(`${symbol}${value}`, { id: `${symbol}${value}`, name: symbolName(symbol), value, unit: symbolUnit(symbol, line), basis });
       }
     }
+    return row;
   });
-  return [...found.values()].sort((a, b) => ORDER.indexOf(a.basis) - ORDER.indexOf(b.basis) || b.ops.length - a.ops.length);
+  return { rates: [...rates.values()], rows: rows.sort((a, b) => b.op.time - a.op.time) };
 }
 
-/** Follow the inputs of the operators named. */
-export function inputs(make: () => { scenario: Scenario; ops: string[] } | null): { readonly rows: Input[]; readonly busy: boolean } {
-  const explained = many<"explain", { ops: string[]; asks: Question<"explain">[] }>(() => {
+/** Follow the inputs of the operators given. */
+export function inputs(make: () => { scenario: Scenario; ops: OpReport[] } | null): { readonly found: Found; readonly busy: boolean } {
+  const explained = many<"explain", { ops: OpReport[]; asks: Question<"explain">[] }>(() => {
     const asked = make();
-    return asked && { ops: asked.ops, asks: asked.ops.map((op): Question<"explain"> => askOf("explain", asked.scenario, { op, phase: "decode" }) as never) };
+    return asked && { ops: asked.ops, asks: asked.ops.map((op): Question<"explain"> => askOf("explain", asked.scenario, { op: op.name, phase: "decode" }) as never) };
   });
-  const rows = $derived(explained.found ? givenIn(explained.found.ops, explained.found.outcomes.map((each) => each.report)) : []);
+  const found = $derived(explained.found ? givenIn(explained.found.ops, explained.found.outcomes.map((each) => each.report)) : { rates: [], rows: [] });
   return {
-    get rows() {
-      return rows;
+    get found() {
+      return found;
     },
     get busy() {
       return explained.busy;
