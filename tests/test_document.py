@@ -202,9 +202,9 @@ def test_the_limits_are_those_of_the_chip(case):
     """ux §14: figures, every curve with its rows, formulas, guidance; the curves reach the batch that is aimed for."""
     scenario = CASES[case]
     context = scenario.get("prompt", 1024) + scenario.get("output", 256)
-    keys = ("model", "on", "tp", "cp", "weights", "batch")
-    ask = {"kind": "chip", "context": context, **{key: scenario[key] for key in keys if key in scenario}}
-    chip = api.answer(ask)["chip"]
+    keys = ("model", "on", "tp", "cp", "weights", "batch", "profile")
+    ask = {"kind": "chip", "context": context, "prompt": scenario.get("prompt", 1024)}
+    chip = api.answer({**ask, **{key: scenario[key] for key in keys if key in scenario}})["chip"]
     html = document(scenario)
     text = plain(html)
     assert f"This device wants a batch near {about(chip['good_batch'])}" in text

@@ -25,10 +25,6 @@ SUBJECTS = (
 )  # fmt: skip
 OPERATORS = {"decode": 5, "prefill": 3}
 """Longest operators of a step whose formulas are shown."""
-FURTHER = 8
-"""Doublings of the batch beyond the standard curves, at most."""
-NEAR, LEAST_CONTEXT = (0.25, 0.5, 0.75, 0.9), 128
-"""Shares of the balance context at which the knee is shown, too."""
 
 
 def answer_document(ask: DocumentAsk) -> DocumentReport:
@@ -46,7 +42,7 @@ def answer_document(ask: DocumentAsk) -> DocumentReport:
         baseline=_plain(baseline[1]) if baseline else None,
         baseline_name=ask.baseline_name,
         fit=_plain(answer_fit(_as(FitAsk, asked))),
-        limits=_limits(asked),
+        limits=_where(answer_chip, ChipAsk, asked, context=asked.prompt + asked.output),
         rules=_where(answer_rules, RulesAsk, asked),
         compared=_compared(asked, baseline[0]) if baseline else None,
         explained=_explained(asked, report),
@@ -76,30 +72,6 @@ def _where(answer: Callable[[Any], Any], kind: type[Any], asked: EstimateAsk, **
         return _plain(answer(_as(kind, asked, **more)))
     except InputError:
         return None
-
-
-def _limits(asked: EstimateAsk) -> dict[str, Any] | None:
-    """The chip roofline at the scenario's batch and context, its curves up to the batch and the context that it is about."""
-    context = asked.prompt + asked.output
-    found = _where(answer_chip, ChipAsk, asked, context=context)
-    if found is None:
-        return None
-    chip, curves = found["chip"], found["chip"]["curves"]
-    last, end = curves["step_latency"][-1]["batch"], max(chip["good_batch"], chip["batch"])
-    batches = [int(last) << power for power in range(1, FURTHER + 1) if int(last) << power - 1 < end]
-    reach = chip["balance_context"] or 0.0
-    contexts = [round(part * reach) for part in NEAR if part * reach >= LEAST_CONTEXT]
-    more = [_where(answer_chip, ChipAsk, asked, context=context, batch=batch) for batch in batches]
-    for each in [each["chip"] for each in more if each]:
-        for curve, figure in (("step_latency", "step"), ("token_latency", "token")):
-            curves[curve] = [*curves[curve], each[figure]]
-    for each in [_where(answer_chip, ChipAsk, asked, context=near) for near in contexts]:
-        if each:
-            curves["knee"] = [
-                *curves["knee"],
-                {"context": each["chip"]["context"], "batch": each["chip"]["knee_batch"]},
-            ]
-    return found
 
 
 def _baseline(ask: DocumentAsk) -> tuple[EstimateAsk, EstimateReport] | None:

@@ -15,7 +15,7 @@ LEFT, RIGHT, TOP, BOTTOM = 50, 64, 20, 34
 LINE = 12.0
 """Height of a label."""
 LETTER = 5.6
-STACK = (("weights", "weights"), ("kv", "kv"), ("transient", "workspace"))
+STACK = (("weights", "weights"), ("kv", "kv"), ("transient", "workspace"), ("reserve", "reserve"))
 """Field of a memory budget, and the kind it is drawn as."""
 
 Point = tuple[float, float]

@@ -20,7 +20,13 @@ TERMS = (
     ("total", "total", "ink"),
 )
 """Field of a latency, its name and how it is drawn."""
-BUDGET = (("weights", "weights"), ("kv", "KV cache"), ("transient", "workspace"), ("used", "together"))
+BUDGET = (
+    ("weights", "weights"),
+    ("kv", "KV cache"),
+    ("transient", "workspace"),
+    ("reserve", "reserve"),
+    ("used", "together"),
+)
 REGIMES = {
     "compute-bound": "compute",
     "kv-bound": "the KV cache",
@@ -176,7 +182,7 @@ def _over_context(chip: Chip) -> str:
 
 def _memory(chip: Chip) -> str:
     curves, now, plots, rows = chip["curves"], chip["memory"], [], []
-    kinds = (("weights", "weights"), ("kv", "KV cache"), ("workspace", "workspace"))
+    kinds = (("weights", "weights"), ("kv", "KV cache"), ("workspace", "workspace"), ("reserve", "reserve"))
     key = "".join(f'<span><i class="{kind}"></i>{name}</span>' for kind, name in kinds)
     for curve, axis, title in (
         ("memory_vs_context", "context", f"Memory against context, batch {now['batch']:,.0f}"),
@@ -196,7 +202,7 @@ def _memory(chip: Chip) -> str:
             for each in points
         ]
         heads = (axis.capitalize(), *(name for _, name in BUDGET), "fits")
-        rows.append(folded(f"{title}, in figures", table(heads, cells, range(5))))
+        rows.append(folded(f"{title}, in figures", table(heads, cells, range(6))))
     return f'<p class="key">{key}</p>' + _pair(*plots) + "".join(rows)
 
 

@@ -68,7 +68,8 @@ figure{{margin:0;min-width:0}}figcaption{{font-size:12.5px;font-weight:540;color
 .pair,details{{margin:6px 0 0}}summary{{cursor:pointer;font-size:12.5px;color:var(--ink2);padding:4px 0}}
 td code{{display:inline-block;min-width:200px}}td small{{color:var(--ink3);font-size:11.5px}}
 .key i.weights{{background:var(--weights)}}.key i.kv{{background:var(--kv)}}
-.key i.workspace{{background:var(--act)}}svg.curve{{min-width:300px}}svg .line{{stroke:var(--ink);stroke-width:2}}
+.key i.workspace{{background:var(--act)}}.key i.reserve{{background:var(--line2)}}
+svg.curve{{min-width:300px}}svg .line{{stroke:var(--ink);stroke-width:2}}
 svg .line.thin{{stroke:var(--ink3);stroke-width:1.3}}svg .line.compute{{stroke:var(--compute)}}
 svg .line.memory,svg .line.kv{{stroke:var(--memory)}}svg .line.weights{{stroke:var(--weights)}}
 svg .limit{{stroke:var(--bad);stroke-dasharray:5 3}}svg .labs{{fill:var(--ink);font-weight:650}}svg .bad{{fill:var(--bad)}}
