@@ -387,7 +387,7 @@ def test_symbols_have_the_users_machine():
     assert faster["B*"].value == pytest.approx(terms["B*"].value / 2)
     assert faster["L*"].value == pytest.approx(terms["L*"].value * 2)
     groups = [one.group for one in plan.glossary(_scenario(Layout(tp=8)))]
-    assert list(dict.fromkeys(groups)) == ["model", "workload", "layout", "machine", "derived"]
+    assert list(dict.fromkeys(groups)) == ["model", "workload", "layout", "machine", "derived", "results"]
 
 
 def test_symbols_are_those_of_the_profile():

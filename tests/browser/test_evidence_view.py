@@ -137,11 +137,12 @@ def test_accuracy_is_that_of_the_project_page(reader, served):
 
 
 def test_the_guidance_is_there_in_full(reader, served):
-    """D-400..D-408, D-411: the notice, seven ways to split, eleven problems, five cases, nine beliefs, both orders, the close."""
+    """D-306..D-311, D-400..D-408, D-411: seven ways to split, eleven problems, five cases, nine beliefs; services, contexts,
+    what binds, layers, templates, guesses; both orders, the notice and the close."""
     page = reader().open(served + "#/evidence?about=guidance")
     page.wait_for_selector(".says")
     counts = page.eval_on_selector_all(".says", "(all) => all.map((one) => one.tBodies[0].rows.length)")
-    assert counts == [7, 11, 5, 9]
+    assert counts == [7, 11, 5, 9, 5, 3, 3, 3, 3, 3]
     said = page.locator("section.panel", has=page.get_by_role("heading", name="Behind the numbers")).inner_text()
     for part in ("not a procedure", "give the chattiest the fastest links", "Then measure", "mostly unpublished"):
         assert part in said

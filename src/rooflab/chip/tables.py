@@ -149,8 +149,10 @@ def _memory_advice(batch: float, context: float, cap: float, good: float, fits: 
     if not fits:
         return "The weights alone exceed one device's memory in this layout: use more devices or a narrower format."
     if math.isinf(cap):
-        return "Memory sets no limit on the batch beside the weights."
-    limit = f"Beside the weights, memory holds at most {shown(cap, '1')} sequences of {shown(context, 'token')}"
+        return "Nothing is kept per sequence, so memory sets no limit on the batch."
+    if cap < 1.0:
+        return f"Memory does not hold even one sequence of {shown(context, 'token')}: shorten the context or add devices."
+    limit = f"Memory holds at most {shown(cap, '1')} sequence{'s' if cap > 1.0 else ''} of {shown(context, 'token')}"
     if cap < batch:
         return f"{limit}, fewer than the batch of {shown(batch, '1')}: shorten the context or add devices."
     if cap < good:

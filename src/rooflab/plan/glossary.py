@@ -18,7 +18,7 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
     """One symbol."""
 
     group: str
-    """model, workload, layout, machine, derived; stages where the profile counts those."""
+    """model, workload, layout, machine, derived, results; stages where the profile counts those."""
     symbol: str
     meaning: str
     value: float | str | None
@@ -27,7 +27,7 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
 
 def glossary(asked: Scenario) -> tuple[Term, ...]:
     """Every symbol with its value now; values a model does not have are left out."""
-    rows = [*_model(asked), *_workload(asked), *_layout(asked), *_machine(asked), *_derived(asked), *_stages(asked)]
+    rows = [*_model(asked), *_workload(asked), *_layout(asked), *_machine(asked), *_derived(asked), *_results(asked), *_stages(asked)]
     return tuple(
         Term(group=group, symbol=symbol, meaning=meaning, value=value, unit=unit)
         for group, symbol, meaning, value, unit in rows
@@ -146,6 +146,18 @@ def _chip(asked: Scenario) -> Chip:
 
 def _shared(experts: MoE | None) -> float | None:
     return float(experts.shared_width) if experts and experts.shared_width else None
+
+
+def _results(asked: Scenario) -> list[Row]:
+    """What is promised to people who wait, as the estimate has it."""
+    found = asked.estimate().mid
+    figures = [
+        ("TTFT", "time to the first token, all prompts of the batch together", "ttft", "s"),
+        ("TPOT", "time of each further token, the mean over the answer", "tpot", "s"),
+        ("E2E", "whole answer: TTFT and all further tokens", "e2e", "s"),
+        ("tokens/s", "answers' tokens of all replicas", "output_throughput", "token/s"),
+    ]
+    return [("results", symbol, text, getattr(found, name, None), unit) for symbol, text, name, unit in figures]
 
 
 STAGES = {
