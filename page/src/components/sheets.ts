@@ -39,7 +39,7 @@ export const chooserIn = (body: Element): Chooser | null => {
 };
 
 /** A column's name with its unit behind it. */
-export const named = (key: string, unit = ""): string => key + (unit && unit !== "1" ? `_${unit.replaceAll("/", "_per_")}` : "");
+export const named = (key: string, unit = ""): string => key + (unit && !["1", "count", "share"].includes(unit) ? `_${unit.replaceAll("/", "_per_")}` : "");
 
 /** A panel's name in an address or of a file. */
 export const slug = (title: string): string => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
@@ -53,6 +53,10 @@ export function partsSheet(step: StepDetail): Sheet {
   return { header: ["class", "time_s", "share", "memory_s", "compute_s", "network_s", "latency_s"], rows: step.parts.map((part) => [partName(part.part), part.time, part.share, ...(["memory", "compute", "network", "latency"] as const).map((bound) => part.terms[bound] ?? 0)]) };
 }
 
+/** What is kept for workspace and engine is a planning assumption; the rest is counted. */
+const ASSUMED = new Set(["workspace", "reserve", "used", "free", "over"]);
 export function memorySheet(memory: MemoryReport): Sheet {
-  return { header: ["kind", "bytes_byte"], rows: Object.entries(memory) };
+  return { header: ["kind", "bytes_byte", "basis"], rows: Object.entries(memory).map(([kind, bytes]) => [kind, bytes, kind === "capacity" ? "datasheet" : ASSUMED.has(kind) ? "assumed" : "exact"]) };
 }
+/** The basis of rows about memory. */
+export const COUNTED = "exact, workspace and reserve assumed";

@@ -1,7 +1,7 @@
 // What the menus of a panel and of the page do: files, links and commands for the reader to keep.
 import { app } from "../app";
 import { door, type Question } from "../ask/engine";
-import { isLog, turn, type Axes } from "../charts/axes";
+import { isLog, namesOf, turn, type Axes } from "../charts/axes";
 import { chooserIn, sheetIn, slug, type Cell, type Sheet } from "../components/sheets";
 import type { ExplainReport } from "../contract";
 import { describe } from "../state/app.svelte";
@@ -49,7 +49,7 @@ export function basisOf(s: Scenario): string {
 
 /** Rows with what they stand on beside them, where they do not say it themselves. */
 const based = (sheet: Sheet): Sheet => {
-  const basis = sheet.basis ?? basisOf(app.scenario);
+  const basis = sheet.basis === "simulated" ? `simulated, its steps ${basisOf(app.scenario)}` : (sheet.basis ?? basisOf(app.scenario));
   return sheet.header.includes("basis") || !basis ? sheet : { ...sheet, header: [...sheet.header, "basis"], rows: sheet.rows.map((row) => [...row, basis]) };
 };
 
@@ -58,6 +58,9 @@ function caption(title: string, sub: string): Caption {
   const compared = app.comparing ? `baseline ${app.baselineTitle}` : "";
   return { title: sub ? `${title}: ${sub}` : title, lines: [finding(), scenarioLine(app.scenario)], foot: [`RoofLab ${version()}`, basis, compared, today(), "analytical model, not a benchmark"].filter(Boolean).join(" · ") };
 }
+
+/** Words alone stand on nothing. */
+const given = (sheet: Sheet): Sheet => ({ ...sheet, basis: sheet.rows.some((row) => row.some((cell) => typeof cell === "number")) ? undefined : "" });
 
 /** A table of the page as it reads; exact values where a cell's title has them. */
 function tableOf(panel: Element): Sheet | null {
@@ -69,10 +72,10 @@ function tableOf(panel: Element): Sheet | null {
   const table = panel.querySelector("table");
   if (table) {
     const rows = [...table.querySelectorAll("tbody tr, tfoot tr")].map((row) => [...row.children].map(cell));
-    return { header: [...table.querySelectorAll("thead th")].map((node) => String(cell(node))), rows };
+    return given({ header: [...table.querySelectorAll("thead th")].map((node) => String(cell(node))), rows });
   }
   const terms = [...panel.querySelectorAll("dl > div, dl")].flatMap((group) => [...group.querySelectorAll(":scope > dt")].map((dt) => [dt, dt.nextElementSibling] as const));
-  return terms.length ? { header: ["quantity", "value", "unit"], rows: terms.map(([dt, dd]) => [cell(dt), dd ? cell(dd) : null, (dd && exactly(dd)?.[2]) ?? ""]) } : null;
+  return terms.length ? given({ header: ["quantity", "value", "unit"], rows: terms.map(([dt, dd]) => [cell(dt), dd ? cell(dd) : null, (dd && exactly(dd)?.[2]) ?? ""]) }) : null;
 }
 
 async function copy(what: string, said: string): Promise<void> {
@@ -124,7 +127,7 @@ export function panelItems(panel: Element, { axes, flip, listed, charted }: Form
     ...(sheet ? [{ id: "csv", name: "CSV", run: () => download(`${sheet.file || slug(title)}.csv`, csvOf(based(sheet)), "text/csv") }] : []),
     { id: "png", name: "PNG", run: async () => download(`${slug(title)}.png`, await png(await draw()), "image/png") },
     { id: "svg", name: "SVG", run: async () => download(`${slug(title)}.svg`, await draw(), "image/svg+xml") },
-    ...[...(axes?.of.keys() ?? [])].map((name) => ({ id: `scale-${name}`, name: `${isLog(axes!, name) ? "Straight" : "Logarithmic"} ${AXES[name]}`, run: () => turn(axes!, name) })),
+    ...(axes ? namesOf(axes) : []).map((name) => ({ id: `scale-${name}`, name: `${isLog(axes!, name) ? "Straight" : "Logarithmic"} ${AXES[name]}`, run: () => turn(axes!, name) })),
     { id: "link", name: "Copy link to this panel", run: () => copyLink(slug(title)) },
     { id: "command", name: "Copy command", run: copyCommand },
   ];

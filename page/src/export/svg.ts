@@ -14,7 +14,7 @@ const PROPERTIES: Record<string, string> = {
   "dominant-baseline": "auto", "clip-path": "none",
 };
 const KEEP = /^(d|x|y|x1|x2|y1|y2|cx|cy|r|rx|ry|width|height|points|viewBox|preserveAspectRatio|id|href|offset|pathLength|dx|dy|pattern.*|gradient.*|clip.*|mask.*|marker.*|orient|refX|refY)$/;
-const PAD = 20;
+const [PAD, INSET] = [6, 14]; // with the panel's own padding a margin of 20
 
 const escaped = (text: string): string => text.replace(/[&<>"]/g, (each) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[each]!).replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, "");
 const num = (x: number): string => String(Math.round(x * 100) / 100);
@@ -97,11 +97,11 @@ function seen(node: Node, at: DOMRect, out: string[]): void {
   if (!(node instanceof Element)) return;
   const style = getComputedStyle(node);
   const box = node.getBoundingClientRect();
-  if (style.opacity === "0" || node.classList.contains("sr") || !node.checkVisibility({ visibilityProperty: true })) return;
+  if (node.matches("button.link") || style.opacity === "0" || node.classList.contains("sr") || !node.checkVisibility({ visibilityProperty: true })) return;
   const [x, y, w, h] = [box.left - at.left, box.top - at.top, box.width, box.height];
   if (node instanceof SVGSVGElement) {
     const view = node.getAttribute("viewBox") ?? `0 0 ${num(w)} ${num(h)}`;
-    const open = `<svg x="${num(x)}" y="${num(y)}" width="${num(w)}" height="${num(h)}" viewBox="${escaped(view)}" preserveAspectRatio="${escaped(node.getAttribute("preserveAspectRatio") ?? "xMidYMid meet")}" overflow="visible">`;
+    const open = `<svg x="${num(x)}" y="${num(y)}" width="${num(w)}" height="${num(h)}" viewBox="${escaped(view)}" preserveAspectRatio="${escaped(node.getAttribute("preserveAspectRatio") ?? "xMidYMid meet")}" overflow="${style.overflow === "hidden" ? "hidden" : "visible"}">`;
     out.push(open + [...node.children].map(drawn).join("") + "</svg>");
     return;
   }
@@ -174,21 +174,30 @@ export async function picture(node: Element, caption: Caption): Promise<string> 
   const colour = (name: string): string => root.getPropertyValue(name).trim();
   const family = getComputedStyle(document.body).fontFamily.replaceAll('"', "'");
   const head: string[] = [];
-  let y = PAD + 14;
+  let y = PAD + INSET + 14;
   const put = (text: string, size: number, weight: number, fill: string): void => {
-    for (const line of wrapped(text, inner, `${weight} ${size}px Inter`)) {
-      head.push(`<text x="0" y="${num(y)}" font-family="${escaped(family)}" font-size="${size}" font-weight="${weight}" fill="${fill}">${escaped(line)}</text>`);
+    for (const line of wrapped(text, inner - 2 * INSET, `${weight} ${size}px Inter`)) {
+      head.push(`<text x="${INSET}" y="${num(y)}" font-family="${escaped(family)}" font-size="${size}" font-weight="${weight}" fill="${fill}">${escaped(line)}</text>`);
       y += size * 1.4;
     }
   };
   put(caption.title, 15, 640, colour("--ink"));
   for (const line of caption.lines.filter(Boolean)) put(line, 12, 420, colour("--ink-2"));
+  // The key of the panel's header stands over its body.
+  const key = node.parentElement?.querySelector("header .key");
+  if (key) {
+    const own = key.getBoundingClientRect();
+    const out: string[] = [];
+    seen(key, own, out);
+    head.push(`<g transform="translate(${INSET} ${num(y - 8)})">${out.join("")}</g>`);
+    y += own.height + 4;
+  }
   const top = y + 6;
   const tall = top + Math.max(at.height, node.scrollHeight) + 12;
   y = tall + 12;
   const lead = head.length;
   put(caption.foot, 10.5, 420, colour("--ink-3"));
-  const [width, height] = [Math.ceil(inner + 2 * PAD), Math.ceil(y + PAD - 8)];
+  const [width, height] = [Math.ceil(inner + 2 * PAD), Math.ceil(y + PAD + 6)];
   const ground = colour("--surface") || style.backgroundColor;
   const text = [...head.slice(0, lead), `<g transform="translate(0 ${num(top)})">${body.join("")}</g>`, ...head.slice(lead)].join("");
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img"><title>${escaped(caption.title)}</title><desc>${escaped(caption.lines.join(" "))}</desc><style>${await fonts(text)}</style><rect width="${width}" height="${height}" fill="${ground}"/><g transform="translate(${PAD} 0)" font-variant-numeric="tabular-nums">${text}</g></svg>`;
