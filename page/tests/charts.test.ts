@@ -3,6 +3,9 @@ import { evenTicks, halfDecades, logTicks, scale } from "../src/charts/axis";
 import { place } from "../src/charts/labels";
 import { markPath, radius } from "../src/charts/marks";
 import { csv } from "../src/export/files";
+import { asWords } from "../src/export/units";
+import { EDGES, grown, middle } from "../src/views/design/points";
+import { named } from "../src/components/sheets";
 import { figure, symbolic } from "../src/components/formula";
 
 describe("axes", () => {
@@ -58,4 +61,24 @@ describe("formulas", () => {
 
 describe("csv", () => {
   it("quotes, and lets no text run as a formula", () => expect(csv([["a,b", '=HYPERLINK("x")', 1.5, null]])).toBe('"a,b","\'=HYPERLINK(""x"")",1.5,\n'));
+});
+
+describe("columns of a file", () => {
+  it("say their unit, and read as words again", () => {
+    for (const [key, unit, title] of [["tpot", "s", "TPOT"], ["memory_bandwidth", "byte/s", "Memory bandwidth"], ["interactivity", "token/s", "Interactivity"], ["kv", "byte", "KV"], ["intensity", "FLOP/byte", "Intensity"]] as const)
+      expect(asWords(named(key, unit))).toEqual({ title, unit });
+    expect(named("devices", "count")).toBe("devices");
+    expect(asWords("memory_share")).toEqual({ title: "Memory share", unit: "share" });
+    expect(asWords("passes")).toEqual({ title: "Passes", unit: "" });
+  });
+});
+
+describe("a region by the keys", () => {
+  const [x, y] = [scale(false, [0, 100], [0, 1200]), scale(false, [0, 10], [600, 0])];
+  it("begins in the middle", () => expect(middle(x, y)).toEqual({ x: [30, 70].map((each) => expect.closeTo(each, 9)), y: [3, 7].map((each) => expect.closeTo(each, 9)) }));
+  it("moves one edge by twelve pixels, up and to the right", () => {
+    const from = { x: [30, 70] as [number, number], y: [3, 7] as [number, number] };
+    const to = EDGES.map((edge) => grown(from, edge, 1, x, y));
+    expect(to.map((each) => [...each.x, ...each.y])).toEqual([[31, 70, 3, 7], [30, 71, 3, 7], [30, 70, 3.2, 7], [30, 70, 3, 7.2]].map((each) => each.map((value) => expect.closeTo(value, 9))));
+  });
 });

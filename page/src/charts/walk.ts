@@ -6,10 +6,15 @@ export function along(key: string, at: number, count: number): number | undefine
   return to === undefined || count === 0 ? undefined : Math.max(0, Math.min(count - 1, to));
 }
 
-/** Move the focus among the chart's marks (`.pt`, in the order of their data-x); for onkeydown of a mark. */
-export function walk(event: KeyboardEvent): void {
+/** Move the focus among the chart's marks (`.pt`, in the order of their data-x); Enter and Space take the one in focus. For onkeydown of
+    a mark. One mark of a chart has tabindex 0, the others -1: Tab comes to the chart, arrows go on. */
+export function walk(event: KeyboardEvent, take?: () => void): void {
+  if (take && (event.key === "Enter" || event.key === " ")) {
+    event.preventDefault();
+    return take();
+  }
   const here = event.currentTarget as SVGElement;
-  const all = [...here.closest("svg")!.querySelectorAll<SVGElement>(".pt")].sort((a, b) => Number(a.dataset.x) - Number(b.dataset.x));
+  const all = [...here.closest("svg, [data-chart]")!.querySelectorAll<SVGElement>(".pt")].sort((a, b) => Number(a.dataset.x) - Number(b.dataset.x));
   const to = along(event.key, all.indexOf(here), all.length);
   if (to === undefined) return;
   event.preventDefault();

@@ -97,7 +97,7 @@ function seen(node: Node, at: DOMRect, out: string[]): void {
   if (!(node instanceof Element)) return;
   const style = getComputedStyle(node);
   const box = node.getBoundingClientRect();
-  if (node.matches("button.link") || style.opacity === "0" || node.classList.contains("sr") || !node.checkVisibility({ visibilityProperty: true })) return;
+  if (style.opacity === "0" || node.classList.contains("sr") || !node.checkVisibility({ visibilityProperty: true })) return;
   const [x, y, w, h] = [box.left - at.left, box.top - at.top, box.width, box.height];
   if (node instanceof SVGSVGElement) {
     const view = node.getAttribute("viewBox") ?? `0 0 ${num(w)} ${num(h)}`;

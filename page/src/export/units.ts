@@ -8,6 +8,7 @@ const UNITS: [string, string][] = ["s", "byte", "FLOP", "token", "request", "USD
 export function asWords(header: string): { title: string; unit: string } {
   const [end, unit] = UNITS.find(([each]) => header.endsWith(each) && header.length > each.length) ?? ["", ""];
   const name = header.slice(0, header.length - end.length).replaceAll("_", " ").trim();
-  const title = name.charAt(0).toUpperCase() + name.slice(1);
+  const spoken = name.replace(/\b(flop|kv|ttft|tpot|tp|pp|cp|dp|ep)\b/g, (short) => short.toUpperCase());
+  const title = spoken.charAt(0).toUpperCase() + spoken.slice(1);
   return { title, unit: unit || (/(^| )share$/.test(name) ? "share" : "") };
 }

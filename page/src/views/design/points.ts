@@ -1,4 +1,6 @@
 // Points of a search: their axes, what is better, the frontier that is drawn. The figures are the engine's.
+import type { Scale } from "../../charts/axis";
+import { text } from "../../format";
 import { BOUNDS, type Bound } from "../../words";
 
 export type Cell = number | string | null;
@@ -59,11 +61,46 @@ export function inside(region: Region | null, x: Cell | undefined, y: Cell | und
 }
 
 /** "12.5,80,300,2500" of the address. */
-export function regionOf(text: string | undefined): Region | null {
-  const found = (text ?? "").split(",").map(Number);
+export function regionOf(said: string | undefined): Region | null {
+  const found = (said ?? "").split(",").map(Number);
   if (found.length !== 4 || found.some((each) => !Number.isFinite(each))) return null;
   const [a, b, c, d] = found as [number, number, number, number];
   return { x: [Math.min(a, b), Math.max(a, b)], y: [Math.min(c, d), Math.max(c, d)] };
+}
+
+// ---- a region by the keys: its edges in the order of Tab
+export const EDGES = ["left", "right", "bottom", "top"] as const;
+export type Edge = (typeof EDGES)[number];
+const SIDES = { left: ["x", 0], right: ["x", 1], bottom: ["y", 0], top: ["y", 1] } as const;
+const ordered = (a: number, b: number): [number, number] => [Math.min(a, b), Math.max(a, b)];
+
+/** The region with one edge moved by a step, to the right or upwards. */
+export function grown(region: Region, edge: Edge, step: number, x: Scale, y: Scale): Region {
+  const [of, side] = SIDES[edge];
+  const to = of === "x" ? x : y;
+  const ends: [number, number] = [...region[of]];
+  ends[side] = to.invert(to(ends[side]) + step * (of === "x" ? 12 : -12));
+  return { ...region, [of]: ordered(...ends) };
+}
+
+/** The middle of a chart, to begin with. */
+export function middle(x: Scale, y: Scale): Region {
+  const part = (of: Scale): [number, number] => {
+    const [a, b] = [of(of.domain[0]), of(of.domain[1])];
+    return ordered(of.invert(a + (b - a) * 0.3), of.invert(a + (b - a) * 0.7));
+  };
+  return { x: part(x), y: part(y) };
+}
+export const edgeText = (region: Region, edge: Edge, xUnit: string, yUnit: string): string => {
+  const [of, side] = SIDES[edge];
+  return `${edge} edge at ${text(region[of][side], of === "x" ? xUnit : yUnit)}`;
+};
+export const HOW = "Region: arrows move the left edge, Tab takes the next edge, Enter keeps it, Escape clears it";
+
+/** A region as it is drawn, and a line along one of its edges. */
+export const boxOf = (region: Region, x: Scale, y: Scale) => ({ x: x(region.x[0]), y: y(region.y[1]), width: x(region.x[1]) - x(region.x[0]), height: y(region.y[0]) - y(region.y[1]) });
+export function edgeLine(it: ReturnType<typeof boxOf>, edge: Edge): string {
+  return edge === "left" ? `M${it.x},${it.y}v${it.height}` : edge === "right" ? `M${it.x + it.width},${it.y}v${it.height}` : edge === "top" ? `M${it.x},${it.y}h${it.width}` : `M${it.x},${it.y + it.height}h${it.width}`;
 }
 
 export function regionText(region: Region | null): string {

@@ -1,0 +1,153 @@
+"""What every chart and table does, whatever its view: axes, table, keys, columns, colours."""
+
+import csv
+import io
+from pathlib import Path
+from urllib.parse import unquote
+
+LLAMA = "m=llama-3.1-8b&s=h100-sxm*2&l=tp2&w=1024-128-b16"
+FORCED = """() => {
+  const drawn = (selector, name) => getComputedStyle(document.querySelector(selector)).getPropertyValue(name);
+  const box = document.createElement("i");
+  box.style.color = "CanvasText";
+  document.body.append(box);
+  const own = getComputedStyle(box).color;
+  box.remove();
+  const roof = drawn("svg[aria-label^=Roofline] path[stroke='var(--ink)']", "stroke");
+  const [chip, strip] = [".bound .g-memory", ".strip button"].map((each) => drawn(each, "background-color"));
+  return { own, roof, chip, strip };
+}"""
+
+
+def menu(page, title, item):
+    page.get_by_role("button", name=f"{title}: save or copy", exact=True).click()
+    page.locator("[role=menu]").get_by_text(item, exact=True).click()
+
+
+def panel(page, title):
+    return page.locator("section.panel").filter(has=page.get_by_role("heading", name=title, exact=True))
+
+
+def test_an_axis_is_switched_in_the_menu_and_kept_in_the_address(reader, served):
+    """ux §9: straight or logarithmic by the panel's menu; the address holds it; the roofline's marks stay on its axes."""
+    page = reader().open(f"{served}#/step?{LLAMA}")
+    ticks = "() => [...document.querySelectorAll('svg[aria-label^=Roofline] text')].map(each => each.textContent)"
+    assert "1,000 FLOP/B" in page.evaluate(ticks)
+    menu(page, "Roofline", "Straight axes")
+    page.wait_for_function("() => location.hash.includes('scale=roofline.xy')")
+    straight = page.evaluate(ticks)
+    assert "0" in straight
+    page.reload()
+    page.wait_for_selector("[data-status=ready]")
+    assert page.evaluate(ticks) == straight
+    menu(page, "Roofline", "Logarithmic axes")
+    page.wait_for_function("() => !location.hash.includes('scale=')")
+    away = """() => {
+      const svg = document.querySelector('svg[aria-label^=Roofline]'), box = svg.getBoundingClientRect();
+      const of = box.width / svg.viewBox.baseVal.width;
+      const middle = mark => mark.querySelector('.focus').getBoundingClientRect();
+      const off = mark => (middle(mark).left + middle(mark).width / 2 - box.left) / of - mark.dataset.x;
+      return Math.max(...[...svg.querySelectorAll('.pt')].map(mark => Math.abs(off(mark))));
+    }"""
+    for width in (1440, 1100, 700, 390, 1300):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(f"() => ({away})() < 1", timeout=150, polling=10)  # at once, not after a flight
+
+
+def test_a_chart_is_one_stop_and_t_shows_its_table(reader, served):
+    """ux §9, F-03: Tab comes to a chart once, arrows walk its marks with a tooltip, Enter selects, T is the table and back."""
+    page = reader().open(f"{served}#/step?{LLAMA}")
+    for title in ("Roofline", "Memory per device", "One pass, in order", "What binds each phase"):
+        page.wait_for_function(
+            "title => [...document.querySelectorAll('section.panel h2')].some(each => each.innerText === title)",
+            arg=title,
+        )
+        marks = panel(page, title).locator(".pt")
+        assert marks.count() > 2
+        assert panel(page, title).locator(".pt[tabindex='0']").count() == 1
+        panel(page, title).locator(".pt[tabindex='0']").focus()
+        page.keyboard.press("Home")
+        for _ in range(marks.count() - 1):
+            before = page.evaluate("Number(document.activeElement.dataset.x)")
+            page.keyboard.press("ArrowRight")
+            assert page.evaluate("Number(document.activeElement.dataset.x)") >= before
+        assert page.locator(".tip").count() == 1
+    page.keyboard.press("Escape")
+    assert page.locator(".tip").count() == 0
+    panel(page, "Roofline").locator(".pt[tabindex='0']").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => location.hash.includes('sel=op:')")
+    marks = panel(page, "Roofline").locator(".pt").count()
+    page.keyboard.press("t")
+    page.wait_for_function("() => document.activeElement.classList.contains('tblwrap')")
+    assert panel(page, "Roofline").locator("tbody tr").count() >= marks
+    page.keyboard.press("t")
+    panel(page, "Roofline").locator("svg.chart").wait_for()
+    assert panel(page, "Roofline").locator("tbody").count() == 0
+
+
+def test_columns_are_chosen_and_remembered_and_the_file_has_all(reader, served):
+    """ux §10, §14: a column put away stays away on the next visit; the CSV has it still, and says what each row stands on."""
+    page = reader().open(f"{served}#/step?{LLAMA}")
+    table = panel(page, "Slowest operators")
+    table.wait_for()
+    menu(page, "Slowest operators", "Columns")
+    page.get_by_role("menuitemcheckbox", name="Launch").click()
+    assert "Launch" not in table.locator("thead").inner_text()
+    page.reload()
+    page.wait_for_selector("[data-status=ready]")
+    table.wait_for()
+    assert "Launch" not in table.locator("thead").inner_text()
+    with page.expect_download() as loading:
+        menu(page, "Slowest operators", "CSV")
+    rows = list(csv.DictReader(io.StringIO(Path(loading.value.path()).read_text())))
+    assert all(float(row["launch_s"]) >= 0 for row in rows)
+    assert {row["basis"] for row in rows} <= {"fitted", "assumed", "measured", "roofline"}
+    with page.expect_download() as loading:
+        menu(page, "Where time goes", "CSV")
+    assert "assumed" in next(csv.DictReader(io.StringIO(Path(loading.value.path()).read_text())))["basis"]
+
+
+def test_charts_over_one_axis_share_what_is_pointed_at(reader, served):
+    """ux §9: the crosshair of one is that of the other."""
+    page = reader().open(f"{served}#/limits?{LLAMA}")
+    page.locator("svg[aria-label^='Step time against batch']").hover()
+    here = "svg[aria-label^='Cost per token against batch'] circle"
+    page.wait_for_function("selector => document.querySelectorAll(selector).length >= 4", arg=here)
+    page.mouse.move(2, 2)
+    page.wait_for_function("selector => document.querySelectorAll(selector).length === 0", arg=here)
+
+
+def test_a_region_is_drawn_with_the_keys(reader, served):
+    """ux §9: Enter on the chart, arrows move an edge, Tab takes the next one, Escape clears."""
+    page = reader().open(f"{served}#/evidence?{LLAMA}")
+    chart = page.locator(".scatter svg")
+    chart.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => location.hash.includes('box=')")
+
+    def region():
+        return [float(each) for each in unquote(page.url).split("box=")[1].split("&")[0].split(",")]
+
+    first = region()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowLeft")
+    box = "decodeURIComponent(location.hash).split('box=')[1].split(',')"
+    page.wait_for_function(f"([a, b]) => a < +{box}[0] && +{box}[1] < b", arg=first[:2])
+    low, high, *rest = region()
+    assert first[0] < low < high < first[1]
+    assert rest == first[2:]
+    page.keyboard.press("Escape")
+    page.wait_for_function("() => !location.hash.includes('box=')")
+
+
+def test_in_forced_colours_marks_keep_hue_and_lines_take_the_reader_s_ink(reader, served):
+    """ux §13: chips and bars are not painted over; the roof is drawn in the reader's text colour on light and dark."""
+    for scheme in ("light", "dark"):
+        page = reader(forced_colors="active", color_scheme=scheme).open(f"{served}#/step?{LLAMA}")
+        page.locator(".strip button").first.wait_for()
+        found = page.evaluate(FORCED)
+        assert found["roof"] == found["own"]
+        assert found["chip"] == "rgb(219, 124, 0)"
+        assert found["strip"] not in ("rgba(0, 0, 0, 0)", found["own"])
