@@ -3,6 +3,7 @@
 Expected numbers are those of the estimate and of its explanations, written by the units' own rules.
 """
 
+import itertools
 import json
 import re
 from html import unescape
@@ -278,6 +279,11 @@ def test_lines_lie_where_the_numbers_say_and_names_do_not_meet():
     assert f'd="M{x1:.1f},' in svg  # the upright
     names = [float(y) for y in re.findall(r'y="([\d.]+)">s1', svg)]
     assert abs(names[1] - names[0]) >= curves.LINE
+    low = [curves.Series(name=f"low{n}", points=[(1.0, 1.0), (9.0, 1e-3 + 1e-6 * n)]) for n in range(5)]
+    below = curves.lines("said", low, [], [], "s", ("x", "y"))
+    names = sorted(float(y) for y in re.findall(r'y="([\d.]+)">low', below))
+    assert all(two - one >= curves.LINE - 0.11 for one, two in itertools.pairwise(names))
+    assert names[-1] <= curves.HEIGHT - curves.BOTTOM + 4
     assert curves.lines("said", [curves.Series(name="a", points=[(1.0, 0.0)])], [], [], "s", ("x", "y")) == ""
 
 

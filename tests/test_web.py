@@ -250,7 +250,11 @@ def test_a_site_holds_all_it_needs(built, tmp_path):
     names = zipfile.ZipFile(out / "py/rooflab.zip").namelist()
     assert "rooflab/api/__init__.py" in names
     assert not [name for name in names if name.split("/")[1] in ("cli", "web", "measure")]
+    (out / "assets/Step-0ld.js").write_text("an earlier page's")
+    (out / "assets/notes.txt").write_text("the reader's own")
     site(out)  # again, into the same folder
+    assert not (out / "assets/Step-0ld.js").exists()
+    assert (out / "assets/notes.txt").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("x")
     with pytest.raises(InputError, match="new folder"):

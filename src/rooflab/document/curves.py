@@ -111,14 +111,19 @@ def _uprights(x: Log, marks: Sequence[Mark]) -> list[str]:
 
 
 def _names(ends: Sequence[tuple[float, float, str]]) -> list[str]:
-    """Names at the lines' ends, one below the other where ends meet."""
-    out, free = [], TOP - LINE
-    for y, x, name in sorted(ends):
-        at = min(max(y + 3.5, free + LINE), HEIGHT - BOTTOM + 3.5)
-        free = at
-        if name:
-            out.append(f'<text class="lab halo" x="{x + 5:.1f}" y="{at:.1f}">{escape(name)}</text>')
-    return out
+    """Names at the lines' ends, moved apart where ends meet, within the frame."""
+    rows = sorted(end for end in ends if end[2])
+    places: list[float] = []
+    for y, _, _ in rows:
+        places.append(max(y + 3.5, places[-1] + LINE if places else TOP + 3.5))
+    lowest = HEIGHT - BOTTOM + 3.5
+    for index in range(len(places) - 1, -1, -1):  # from below, what was pushed out of the frame comes back
+        places[index] = min(places[index], lowest)
+        lowest = places[index] - LINE
+    return [
+        f'<text class="lab halo" x="{x + 5:.1f}" y="{at:.1f}">{escape(name)}</text>'
+        for at, (_, x, name) in zip(places, rows, strict=True)
+    ]
 
 
 def stacks(said: str, rows: Sequence[dict[str, float]], key: str, now: float, name: Callable[[float], str]) -> str:

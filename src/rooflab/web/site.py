@@ -24,6 +24,7 @@ def site(out_dir: str | Path) -> Path:
         raise InputError(f"{out} exists and holds no page of RoofLab; give a new folder or an empty one")
     built = page()
     try:
+        _forget_older(out / "assets", built / "assets")
         shutil.copytree(built, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".stamp"))
         (out / "py").mkdir(exist_ok=True)
         archive(out / "py/rooflab.zip")
@@ -32,6 +33,14 @@ def site(out_dir: str | Path) -> Path:
         why = problem.strerror or "some files could not be copied"
         raise InputError(f"{out} cannot be written: {why}; name another folder") from None
     return out
+
+
+def _forget_older(assets: Path, built: Path) -> None:
+    """Remove script and style of an earlier page, whose names no page asks for any more."""
+    kept = {path.name for path in built.iterdir()}
+    for path in assets.glob("*-*.*"):
+        if path.suffix in (".js", ".css", ".woff2") and path.name not in kept:
+            path.unlink()
 
 
 def archive(target: Path) -> None:
