@@ -539,3 +539,11 @@ def test_a_scenario_too_long_for_a_link_becomes_a_file_that_is_imported(reader, 
     file = tmp_path / name
     file.write_bytes(content)
     assert main(["saved", "import", str(file), "--store", str(tmp_path / "other.sqlite3")]) == 0
+
+
+def test_opened_from_disk_the_site_says_what_it_needs(browser, site_folder):
+    """A browser runs no modules from a file; the reader is told, not shown an empty page."""
+    page = browser.new_page()
+    page.goto((site_folder / "index.html").as_uri())
+    page.wait_for_selector("text=python3 -m http.server")
+    page.close()
