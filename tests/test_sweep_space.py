@@ -253,5 +253,5 @@ def test_cluster_survives_a_killed_worker():
 
 def test_cluster_address_without_a_scheduler():
     pytest.importorskip("distributed")
-    with pytest.raises(InputError, match="no scheduler answers"):
+    with pytest.raises(InputError, match="no Dask scheduler answers"):
         evaluate.run(_small(), cluster="tcp://127.0.0.1:9")
