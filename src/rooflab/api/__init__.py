@@ -47,8 +47,9 @@ _ANSWERS: dict[type, Callable[..., Any]] = {
     compare_asks.UnpackAsk: snapshots.answer_unpack,
     compare_asks.SnapshotAsk: snapshots.answer_snapshot,
 }
-_LONG = (design_asks.SweepAsk, simulate_asks.SimulateAsk)
-"""Questions whose answers say how far they are and can be stopped early; the report then holds what was done."""
+_LONG = (design_asks.SweepAsk, design_asks.PlanAsk, design_asks.CodesignAsk, simulate_asks.SimulateAsk)
+"""Questions whose answers say how far they are and can be stopped early; the report then holds what was done, if that says
+anything."""
 _TOO_LARGE = "the numbers are too large or too small to compute with; give batch, lengths and hardware within reason"
 _KINDS: dict[str, type] = {kind.__struct_config__.tag: kind for kind in _ANSWERS}  # type: ignore[attr-defined]
 
@@ -124,9 +125,9 @@ def answer(
 ) -> dict[str, Any]:
     """A question as plain data in, its report as plain data out: SI units, JSON-ready, never NaN.
 
-    Questions that may take long (kinds simulate and sweep) tell `progress` (done, total) now and then, and end early once
-    `cancel` says so, with what is done by then; the others pay no heed to either.
-    Raises InputError for bad input.
+    Questions that may take long (kinds simulate, sweep, plan and codesign) tell `progress` (done, total) now and then, and end
+    early once `cancel` says so, with what is done by then; the others pay no heed to either.
+    Raises InputError for bad input, and where `cancel` came before there was anything to report.
     """
     try:
         return plain_report(report_of(ask_of(data), progress=progress, cancel=cancel))

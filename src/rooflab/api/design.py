@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,11 +12,11 @@ import msgspec
 from rooflab import __version__, catalog, plan, sweep
 from rooflab.api import sizing
 from rooflab.api.asks import Source, _Placed
+from rooflab.api.codesign import answer_codesign
 from rooflab.api.design_asks import (
     AxisReport,
     CheckReport,
     CodesignAsk,
-    CodesignReport,
     FleetReport,
     HintReport,
     Limit,
@@ -54,7 +54,6 @@ from rooflab.estimate import Workload
 from rooflab.model import Model
 from rooflab.plan.checks import Scenario
 from rooflab.profiles import Profile
-from rooflab.sweep import joint
 from rooflab.sweep import layouts as grid
 from rooflab.sweep.evaluate import run
 from rooflab.sweep.frame import Frame
@@ -391,50 +390,6 @@ def _sensitivities(
         if (row[name] not in values) if isinstance(values[0], str) else not whole:
             raise InputError(f"around.{name}: {shown(row[name])} is not one of {', '.join(map(str, values))}")
     return {name: table_of(each) for name, each in sweep.sensitivities(asked, row).items()}
-
-
-def codesign_steps(ask: CodesignAsk) -> Generator[tuple[int, int], bool | None, CodesignReport | None]:
-    """Machines and layouts together, a few machines at a time; None where it was stopped."""
-    model = model_of(ask.model)
-    precision, notes = precision_of(model, ask)
-    system = system_of(ask.on, ask.changes)
-    found = yield from joint.codesign_steps(
-        model, system=system, context=ask.context, batch=ask.batch, mode=ask.mode, scope=ask.scope, depth=ask.depth,
-        weights=ask.cost_weights, refit=ask.refit, precision=precision, outside=ask.outside,
-    )  # fmt: skip
-    if found is None:
-        return None
-    notes = [
-        *model.notes,
-        *notes,
-        "the cost is a score: weight × multiple of each knob's default, added up; it is no price",
-    ]
-    if not found.pareto:
-        notes.append(
-            "no layout fits any of these machines: take a shorter context, fewer sequences or narrower formats"
-        )
-    doublings = [{k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-                 for row in found.doublings]  # fmt: skip
-    return CodesignReport(
-        **_header(ask, CodesignReport, notes),
-        name=model.name,
-        system=system.name,
-        totals=found.machines.totals,
-        machines=table_of(found.machines),
-        pareto=found.pareto,
-        baseline=found.baseline,
-        doublings=doublings,
-    )
-
-
-def answer_codesign(ask: CodesignAsk) -> CodesignReport:
-    """Machines and layouts together."""
-    steps = codesign_steps(ask)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
 
 
 def scenario_of(ask: RulesAsk) -> tuple[Scenario, list[str]]:

@@ -99,31 +99,35 @@ def _policies(ask: SimulateAsk) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _load(ask: SimulateAsk, setup: study.Setup, source: Source) -> tuple[float, list[str]]:
-    """The load of the plain run, and what was chosen for want of one."""
+def _load(
+    ask: SimulateAsk, setup: study.Setup, source: Source, loads: list[float], runs: study.Runs
+) -> tuple[float, list[str]]:
+    """The load of the plain run, and what was chosen for want of one; a curve alone has its own."""
     if source.fixed is not None:
         return 1.0, []
     if source.whole:
         return float(ask.concurrency or 1), []
     if ask.rate is not None:
         return ask.rate, []
-    full = study.saturation(setup, source.together())
+    if loads and not ask.policies and ask.find in (None, "load"):
+        return loads[0], []
+    full = study.saturation(setup, source.together(), runs)
     share = SHARE if ask.load is None else ask.load
     chosen = "" if ask.load is not None else ", chosen because none was given"
     return share * full, [f"load: {share:.0%} of the {full:.3g} requests/s that a full queue is served at{chosen}"]
 
 
 def _found(
-    ask: SimulateAsk, setup: study.Setup, source: Source, load: float, slo: dict[str, float]
+    ask: SimulateAsk, setup: study.Setup, source: Source, load: float, slo: dict[str, float], runs: study.Runs
 ) -> FoundReport | None:
-    """What was looked for."""
-    more = {"warmup": ask.warmup}
+    """What was looked for, or the best so far where the search was stopped; raises Stopped where there is none."""
+    more: dict[str, Any] = {"warmup": ask.warmup, "at": ask.at, "runs": runs}
     if ask.find == "load":
-        best = study.highest_load(setup, source, slo, at=ask.at, seed=ask.seed, whole=source.whole, **more)
+        best = study.highest_load(setup, source, slo, seed=ask.seed, whole=source.whole, **more)
         unit = "users" if source.whole else "times the trace's speed" if source.fixed is not None else "requests/s"
         return FoundReport(
             what="load",
-            value=f"{best.load:.4g} {unit}",
+            value=f"{'at least ' * best.stopped}{best.load:.4g} {unit}",
             load=best.load,
             replicas=None,
             split=None,
@@ -135,12 +139,12 @@ def _found(
         return None
     traffic = source(load, ask.seed)
     if ask.find == "replicas":
-        most = study.fewest_replicas(setup, traffic, slo, at=ask.at, **more)
-        value = f"{most.replicas} replicas"
+        most = study.fewest_replicas(setup, traffic, slo, **more)
+        value = f"{'at most ' * most.stopped}{most.replicas} replicas"
     else:
         count = sum(setup.split) if setup.split is not None else ask.replicas  # int
-        most = study.best_split(setup, traffic, slo, count, at=ask.at, **more)
-        value = f"{most.split[0]}:{most.split[1]}" if most.split else ""
+        most = study.best_split(setup, traffic, slo, count, **more)
+        value = f"{most.split[0]}:{most.split[1]}{' so far' * most.stopped}" if most.split else ""
     return FoundReport(
         what=ask.find,
         value=value,
@@ -151,6 +155,18 @@ def _found(
         measures=measures_report(most.measures),
         tried=most.tried,
     )
+
+
+def _looked_for(
+    ask: SimulateAsk, setup: study.Setup, source: Source, load: float, slo: dict[str, float], runs: study.Runs
+) -> tuple[FoundReport | None, list[str]]:
+    """The same, and that it is not the whole of the search when it was stopped."""
+    try:
+        found = _found(ask, setup, source, load, slo, runs)
+    except study.Stopped:
+        return None, ["stopped early: the search has found nothing yet"]
+    early = found is not None and runs.stopped
+    return found, ["stopped early: the search would have gone on; what it found so far is shown"] if early else []
 
 
 def _curve(
@@ -176,9 +192,10 @@ def answer_simulate(
 ) -> SimulateReport:
     """A run, and what else was asked for: a load curve, policies side by side, the highest load, the fewest replicas.
 
-    `progress` is told (requests finished, requests) of the plain run, or (runs, runs in all) of a curve; `cancel` returning
-    True ends it early, and the report then has unfinished requests, or a curve fewer loads; `spread` (workers, cluster or
-    executor) plays the loads of a curve at once; `keep` is given the run itself, whose tables may be too long for a report.
+    `progress` is told (requests finished, requests expected) over all runs, or (runs, runs in all) of a curve. `cancel`
+    returning True ends it early: the report then has unfinished requests, a curve fewer loads, a search its best so far.
+    `spread` (workers, cluster or executor) plays the loads of a curve at once; `keep` is given the run itself, whose tables may
+    be too long for a report.
     """
     check(ask)
     setting = setting_of(ask)
@@ -186,13 +203,18 @@ def answer_simulate(
     slo = limits_of(ask.slo)
     setup, notes, per_token = setup_of(ask, setting, source)
     bounded(source, setup)
-    load, said = _load(ask, setup, source)
+    loads, runs = _loads(ask), study.Runs(_watch(progress, cancel))
+    names = _policies(ask)
+    runs.expected = len(names) + (ask.rate is None) + (not loads)
+    try:
+        load, said = _load(ask, setup, source, loads, runs)
+    except study.Stopped:
+        raise InputError("stopped before the load was known; give a rate, and there is less to do") from None
     run = measures = None
     traffic = source(load, ask.seed)
     _check_warmup(ask, len(traffic))
-    loads = _loads(ask)
     if not loads:
-        run = setup.play(traffic, _watch(progress, cancel))
+        run = runs.partly(setup, traffic)
         measures = setup.measured(run, slo=slo, warmup=ask.warmup)
         notes += _said(run, measures)
         if keep is not None:
@@ -201,8 +223,11 @@ def answer_simulate(
     if loads:
         curve, stopped = _curve(ask, setup, source, loads, slo, spread, _watch(progress, cancel))
         notes += stopped
-    side = study.side_by_side(setup, traffic, _policies(ask), slo=slo)
-    found = _found(ask, setup, source, load, slo)
+    side = study.side_by_side(setup, traffic, names, runs, slo=slo)
+    if len(side) < len(names):
+        notes.append(f"stopped early: {len(side)} of {len(names)} policies were played")
+    found, early = _looked_for(ask, setup, source, load, slo, runs)
+    notes += early
     return SimulateReport(
         **header(ask, SimulateReport, [*setting.notes, *notes, *said, *_money_notes(setting)]),
         name=setting.model.name,
@@ -211,7 +236,7 @@ def answer_simulate(
         devices=setup.devices(),
         replicas=setup.replicas if setup.split is None else sum(setup.split),  # int
         policy=ask.policy,
-        traffic=traffic.title,
+        traffic=traffic.title if len(loads) < 2 else f"{traffic.title}, and {len(loads) - 1} loads more",
         protocol=[*PROTOCOL, f"policy {ask.policy}: {POLICIES[ask.policy].title}"],
         limits=msgspec.to_builtins(setup.limits),
         kv_tokens=float(setup.limits.blocks * setup.limits.block_tokens),
@@ -223,7 +248,7 @@ def answer_simulate(
         policies={name: measures_report(one) for name, one in side.items()} or None,
         found=found,
         refused={} if run is None else {str(n): run.refused[n] for n in sorted(run.refused)[:LIST_MOST]},
-        saturated_rate=study.saturation(setup, source.together()) if ask.saturated else None,
+        saturated_rate=study.saturation(setup, source.together()) if ask.saturated and not runs.stopped else None,
         **({} if run is None else _seen(ask, run)),
     )
 

@@ -12,8 +12,8 @@ from rooflab.api.design_asks import PlanAsk, SimulatedReport, TrialReport
 from rooflab.api.resolve import setting_of
 from rooflab.api.serving import Source, setup_of
 from rooflab.api.simulate_asks import SimulateAsk
-from rooflab.sim.sizing import Search, Stopped, Trial
-from rooflab.sim.study import MOST_REPLICAS, Setup
+from rooflab.sim.sizing import Search, Trial
+from rooflab.sim.study import MOST_REPLICAS, Setup, Stopped
 from rooflab.units import InputError, format
 
 FLEETS = 3

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from rooflab.api import ask_of, plain_report, report_of
+from rooflab.api.codesign import STOPPED, codesign_steps
 from rooflab.api.design import (
-    codesign_steps,
     figures_of,
     sharded_report,
     space_of,
@@ -111,7 +111,7 @@ def _codesign(ask: CodesignAsk, stopped: Callable[[], bool]) -> Generator[str, N
             done, total = steps.send(stop)
         except StopIteration as end:
             if end.value is None:
-                raise InputError("stopped before every machine was tried") from None
+                raise InputError(STOPPED) from None
             return end.value
         yield _JSON.encode({"part": Part(done=done, total=total)}).decode()
         stop = bool(stopped())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +11,7 @@ import msgspec
 import typer
 
 from rooflab.cli import streams
+from rooflab.cli.watching import watched
 from rooflab.units import InputError, parse, parse_count, shown
 
 Json = Annotated[bool, typer.Option("--json", help="The report as JSON, in SI units.", rich_help_panel="Output")]
@@ -78,21 +78,6 @@ def _pairs(texts: list[str]) -> dict[str, str]:
             raise InputError(f"--vary: {shown(name.strip())} is given twice; write its values in one, such as tp=1,2,4")
         found[name.strip()] = values.strip()
     return found
-
-
-def _progress(what: str = "points") -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
-    """(what to call with things done and in all, what to call at the end): a live bar where a person is watching."""
-    if not sys.stderr.isatty():
-        return None, lambda: None
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    bar = Progress(
-        BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True
-    )
-    task = bar.add_task(what)
-    bar.start()
-    return lambda done, total: bar.update(task, completed=done, total=total), bar.stop
 
 
 def _writer(out: str | None, resume: str | None = None) -> str | None:
@@ -166,14 +151,12 @@ def sweep(
         **_counts({"layouts": layouts, "batch": batch, "prompt": prompt, "output": output}),
     )  # fmt: skip
     asked, notes = space_of(ask)
-    progress, stop = _progress()
-    try:
-        frame = run(asked, progress=progress, workers=workers, cluster=cluster, journal=resume)
-    finally:
-        stop()
+    with watched("points") as seen:
+        frame = run(asked, progress=seen.progress, cancel=seen.cancel, workers=workers, cluster=cluster, journal=resume)
     if out and writer:
         _write(getattr(frame, writer), out)
     _show(sweep_report(ask, asked, frame, notes), json)
+    seen.end()
 
 
 def suggest(
@@ -259,12 +242,10 @@ def plan(
         percentile=None if percentile is None else f"p{percentile.strip().removeprefix('p')}",
         rate=None if rate is None else parse(rate, "1", "--rate", positive=True), divide=divide or None, **_counts(counts),
     )  # fmt: skip
-    progress, stop = _progress("runs")
-    try:
-        report = answer_plan(ask, progress=progress)
-    finally:
-        stop()
+    with watched("runs") as seen:
+        report = answer_plan(ask, progress=seen.progress, cancel=seen.cancel)
     _show(report, json)
+    seen.end()
 
 
 Scope = Annotated[Literal["full", "attention", "ffn"] | None, typer.Option(help="Which weights and caches count.")]
@@ -383,7 +364,7 @@ def codesign(
     json: Json = False,
 ) -> None:
     """Machines and layouts chosen together."""
-    from rooflab.api.design import codesign_steps
+    from rooflab.api.codesign import answer_codesign
 
     costs = {
         name: parse(value, "1", f"--weigh {name}") for name, value in _named(weigh or [], "--weigh", "memory=2").items()
@@ -393,17 +374,8 @@ def codesign(
         weights=weights, kv=kv, **_counts({"context": context, "batch": batch}),
     )  # fmt: skip
     ask = msgspec.structs.replace(ask, refit=refit)
-    progress, stop = _progress()
-    steps = codesign_steps(ask)
-    try:
-        while True:
-            done, total = next(steps)
-            if progress is not None:
-                progress(done, total)
-    except StopIteration as end:
-        report = end.value
-    finally:
-        stop()
+    with watched("machines") as seen:
+        report = answer_codesign(ask, progress=seen.progress, cancel=seen.cancel)
     _show(report, json)
 
 

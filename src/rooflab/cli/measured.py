@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rooflab.cli import streams
+from rooflab.cli.watching import bar
 from rooflab.units import InputError
 
 if TYPE_CHECKING:
     from rooflab.measure.depths import Stack
-    from rooflab.measure.plan_of import Plan
     from rooflab.measure.taking import Progress
 
 NEEDED = {"pandas": "data", "pyarrow": "data", "numpy": "data", "scipy": "calibrate"}
@@ -140,15 +139,19 @@ def measure(
     planned = plan_of.plan(target, family, quick, stacks)
     if stacks:
         device.bring(stacks)
-    progress, stop = _progress(planned)
     try:
-        report = taking.run(planned, device, out, table, stacks, progress)
+        with bar("", total=len(planned.cases)) as update:
+            report = taking.run(planned, device, out, table, stacks, update and _told(update))
     finally:
-        stop()
         device.close()
     _show(report, measure_page, json)
     if report["stopped"]:
         raise typer.Exit(130 if report["interrupted"] else 1)
+
+
+def _told(update: Callable[..., None]) -> Progress:
+    """Cases done and in all, and the family at hand, on a bar."""
+    return lambda done, total, family: update(completed=done, total=total, description=family.replace("_", " "))
 
 
 def _target(on: str | None, gpus: int | None) -> Any:
@@ -175,21 +178,3 @@ def _stacks(models: list[str] | None, half: str) -> list[Stack]:
     from rooflab.measure.depths import named
 
     return [named(text, half) for text in models or ()]
-
-
-def _progress(planned: Plan) -> tuple[Progress | None, Callable[[], None]]:
-    """(what to call with cases done, in all, and the family; what to call at the end): a bar where a person watches."""
-    if not sys.stderr.isatty():
-        return None, lambda: None
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task("", total=len(planned.cases))
-    bar.start()
-
-    def show(done: int, total: int, family: str) -> None:
-        bar.update(task, completed=done, total=total, description=family.replace("_", " "))
-
-    return show, bar.stop

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +11,7 @@ import typer
 
 from rooflab.api.simulate_asks import SimulateAsk
 from rooflab.cli import options, streams
+from rooflab.cli.watching import watched
 from rooflab.units import InputError, parse_count, shown
 
 if TYPE_CHECKING:
@@ -76,18 +76,11 @@ def _question(given: dict[str, Any]) -> dict[str, Any]:
     return question
 
 
-def _bar(what: str) -> tuple[Callable[[int, int], None] | None, Callable[[], None]]:
-    """A live bar where a person is watching."""
-    if not sys.stderr.isatty():
-        return None, lambda: None
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task(what)
-    bar.start()
-    return lambda done, total: bar.update(task, completed=done, total=total), bar.stop
+def _counted(question: dict[str, Any]) -> str:
+    """What a bar counts."""
+    if "loads" not in question:
+        return "requests"
+    return "" if "find" in question or "policies" in question else "runs"
 
 
 def _check_table(path: str | None, option: str) -> None:
@@ -172,21 +165,22 @@ def _run(given: dict[str, Any]) -> None:
             _write(run.steps(), steps_out, "--steps-out")
 
     ask: Any = ask_of(question)
-    progress, done = _bar("runs" if "loads" in question else "requests")
-    try:
-        report = plain_report(answer_simulate(ask, progress=progress, spread=spread, keep=keep))
-    finally:
-        done()
+    with watched(_counted(question)) as seen:
+        report = plain_report(
+            answer_simulate(ask, progress=seen.progress, cancel=seen.cancel, spread=spread, keep=keep)
+        )
     for name in ("requests_table", "steps_table"):  # they go to files
         report.pop(name)
     if as_json:
         from rooflab.cli.commands import print_json
 
-        return print_json(report)
-    from rooflab.cli import terminal
-    from rooflab.show import page
+        print_json(report)
+    else:
+        from rooflab.cli import terminal
+        from rooflab.show import page
 
-    streams.write(terminal.text(page(report), terminal.console()))
+        streams.write(terminal.text(page(report), terminal.console()))
+    seen.end()
 
 
 def simulate() -> Callable[..., None]:

@@ -12,17 +12,13 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from rooflab.sim.clock import seconds
-from rooflab.sim.study import Make, Point, Setup, averaged, possible
+from rooflab.sim.study import Make, Point, Runs, Setup, averaged, possible
 from rooflab.units import InputError
 
 SPREAD = 4
 """Divisions of a number of replicas that are tried at most."""
 Told = Callable[[int, int], bool]
 """Told (runs played, runs expected); True stops."""
-
-
-class Stopped(Exception):
-    """The search was told to stop."""
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,10 +55,13 @@ class Search:
             raise InputError(f"seeds: {seeds} says nothing of how sure an answer is; take at least 2")
         self.setup, self.rate, self.slo, self.at = setup, rate, dict(slo), at
         self._traffics = [make(rate, seed + number) for number in range(seeds)]
-        self._told, self._played = told, 0
+        self._runs = Runs(None if told is None else lambda *_: told(*self._progress()))
         self._tried: dict[tuple[int, tuple[int, int] | None], Trial] = {}
         self.expected = 8 * seeds
         """Runs that a search takes, roughly."""
+
+    def _progress(self) -> tuple[int, int]:
+        return self._runs.played, max(self.expected, self._runs.played + 1)
 
     @property
     def tried(self) -> list[Trial]:
@@ -76,10 +75,7 @@ class Search:
             setup = msgspec.structs.replace(self.setup, replicas=replicas, split=split)
             measures = []
             for traffic in self._traffics:
-                if self._told is not None and self._told(self._played, max(self.expected, self._played + 1)):
-                    raise Stopped
-                measures.append(setup.measured(setup.play(traffic), slo=self.slo))
-                self._played += 1
+                measures.append(setup.measured(self._runs.play(setup, traffic), slo=self.slo))
             refused = any(one.refused or one.overload for one in measures)
             point = averaged(self.rate, measures)
             within, holds = self._verdict(point, refused)
@@ -103,7 +99,7 @@ class Search:
 
         Raises InputError when a request alone misses a limit, or `most` replicas are not enough.
         """
-        possible(self.setup, self._traffics[0], self.slo, self.at)
+        possible(self.setup, self._traffics[0], self.slo, self.at, self._runs)
         low, high = 0, 1
         while not self.trial(high).within:
             if high >= most:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,6 +26,8 @@ _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.2
 """Student's t at 95 % for 1 to 30 degrees of freedom."""
 FIGURES = ("ttft", "ttft_from_admission", "tpot", "itl", "e2e", "queue_time")
 MOST_REPLICAS = 1024  # count
+SEARCHED = 12
+"""Runs that a search takes, roughly."""
 LARGEST = 65536.0
 """Users that a search goes up to."""
 AT = ("mean", "p50", "p90", "p95", "p99")
@@ -74,6 +77,46 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     def measured(self, run: Run, **more: Any) -> Measures:
         """A run's figures with this setup's cost and energy."""
         return measure(run, devices=self.devices(), price=self.price, power=self.power, **more)
+
+
+class Stopped(Exception):
+    """The study was told to stop."""
+
+
+class Runs:
+    """Plays the runs of a study, says how far it is, and remembers that it was told to stop."""
+
+    def __init__(self, told: Watch | None = None):
+        self._told = told
+        """Told (requests finished in all runs, requests expected in all); True stops."""
+        self.played = 0
+        self.expected = 1
+        """Runs that the study takes, roughly."""
+        self.stopped = False
+
+    def _watch(self, done: int, count: int) -> bool:
+        runs = max(self.expected, self.played + 1)
+        if self._told is not None and self._told(self.played * count + done, runs * count):
+            self.stopped = True
+        return self.stopped
+
+    def partly(self, setup: Setup, traffic: Traffic) -> Run:
+        """One run, or what there is of it."""
+        run = setup.play(traffic, None if self._told is None else self._watch)
+        self.played += 1
+        return run
+
+    def play(self, setup: Setup, traffic: Traffic) -> Run:
+        """One run.
+
+        Raises Stopped where it did not come to its end.
+        """
+        if self.stopped or self._watch(0, len(traffic)):
+            raise Stopped
+        run = self.partly(setup, traffic)
+        if not run.complete:
+            raise Stopped
+        return run
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,11 +183,12 @@ def load_sweep(
     tasks = [(load, seed + number) for load in loads for number in range(replications)]
     played: dict[int, Measures] = {}
 
-    def stop() -> bool:
+    def stop(*_: int) -> bool:
         return watch is not None and watch(len(played), len(tasks))
 
-    for found in pools.results(_Task(setup, make, more), tasks, cancel=stop, **(spread or {})):
-        if found is not None:
+    inside = None if spread or watch is None else stop
+    for found in pools.results(_Task(setup, make, more, inside), tasks, cancel=stop, **(spread or {})):
+        if found is not None and found[1] is not None:
             played[found[0]] = found[1]
     curve = []
     for place, load in enumerate(loads):
@@ -159,22 +203,29 @@ def load_sweep(
 class _Task:
     """One run of a sweep, in a form that can be sent to another process."""
 
-    def __init__(self, setup: Setup, make: Make, more: dict[str, Any]):
-        self.setup, self.make, self.more = setup, make, more
+    def __init__(self, setup: Setup, make: Make, more: dict[str, Any], watch: Watch | None):
+        self.setup, self.make, self.more, self.watch = setup, make, more, watch
 
-    def __call__(self, task: tuple[float, int]) -> Measures:
+    def __call__(self, task: tuple[float, int]) -> Measures | None:
         load, seed = task
-        return self.setup.measured(self.setup.play(self.make(load, seed)), **self.more)
+        run = self.setup.play(self.make(load, seed), self.watch or _nobody_waits)
+        return self.setup.measured(run, **self.more) if run.complete else None
+
+
+def _nobody_waits(*_: int) -> bool:
+    return pools.stopped()
 
 
 def side_by_side(
-    setup: Setup, traffic: Traffic, policies: Sequence[str], watch: Watch | None = None, **more: Any
+    setup: Setup, traffic: Traffic, policies: Sequence[str], runs: Runs | None = None, **more: Any
 ) -> dict[str, Measures]:
-    """The same traffic under several policies (requirements B-070, B-074)."""
+    """The same traffic under several policies (requirements B-070, B-074); fewer of them when it was stopped."""
+    runs = runs or Runs()
     found: dict[str, Measures] = {}
-    for name in policies:
-        changed = msgspec.structs.replace(setup, policy=name)
-        found[name] = changed.measured(changed.play(traffic, watch), **more)
+    with contextlib.suppress(Stopped):
+        for name in policies:
+            changed = msgspec.structs.replace(setup, policy=name)
+            found[name] = changed.measured(runs.play(changed, traffic), **more)
     return found
 
 
@@ -202,10 +253,10 @@ def alone(traffic: Traffic) -> Traffic:
     )
 
 
-def possible(setup: Setup, traffic: Traffic, slo: Mapping[str, float], at: str) -> None:
+def possible(setup: Setup, traffic: Traffic, slo: Mapping[str, float], at: str, runs: Runs | None = None) -> None:
     """Raises InputError when a request alone on the engine already misses a limit, with the least it takes."""
     single = msgspec.structs.replace(setup, replicas=1)
-    measures = single.measured(single.play(alone(traffic)))
+    measures = single.measured((runs or Runs()).play(single, alone(traffic)))
     for name, limit in slo.items():
         spread: Spread | None = getattr(measures, name)
         if spread is not None and getattr(spread, at) > limit:
@@ -223,13 +274,15 @@ class Highest(msgspec.Struct, frozen=True, kw_only=True):
     beyond: float | None
     measures: Measures
     tried: list[tuple[float, bool]]
+    stopped: bool = False
+    """Whether a higher load may hold, since the search did not come to its end."""
 
 
-def saturation(setup: Setup, traffic: Traffic) -> float:
+def saturation(setup: Setup, traffic: Traffic, runs: Runs | None = None) -> float:
     """Requests per second when all of them wait from the start."""
     count = len(traffic)
     together = msgspec.structs.replace(traffic, arrival=[0.0] * count, follows=None, think=None)
-    span = setup.play(together).makespan()
+    span = (runs or Runs()).play(setup, together).makespan()
     return count / span if span else 0.0
 
 
@@ -243,50 +296,62 @@ def highest_load(
     seed: int = 0,
     whole: bool = False,
     most: float | None = None,
+    runs: Runs | None = None,
     **more: Any,
 ) -> Highest:
     """The highest load within the limits (requirement A-051), by bisection with the same random numbers at every load.
 
     `whole`: loads are numbers of users; else rates. Without limits on times, what holds is a queue that does not grow.
+    Raises Stopped when it was told to stop before any load held; later, the answer is the highest that held so far.
     """
-    possible(setup, make(1.0, seed), slo, at)
+    runs = runs or Runs()
+    runs.expected += SEARCHED
+    possible(setup, make(1.0, seed), slo, at, runs)
     tried: list[tuple[float, bool]] = []
+    beyond: float | None = None
+    stopped = False
 
     def attempt(load: float) -> tuple[bool, Measures]:
-        measures = setup.measured(setup.play(make(load, seed)), slo=slo, **more)
+        measures = setup.measured(runs.play(setup, make(load, seed)), slo=slo, **more)
         good = holds(measures, slo, at)
         tried.append((load, good))
         return good, measures
 
-    high = most or (1.0 if whole else 1.3 * saturation(setup, make(1.0, seed)))
+    high = most or (1.0 if whole else 1.3 * saturation(setup, make(1.0, seed), runs))
     low = 1.0 if whole else high / 512.0
     good, best = attempt(low)
     if not good:
         raise InputError(
             f"slo: does not hold even at {low:.3g} {'users' if whole else 'requests/s'}, the lowest load tried"
         )
-    while True:
-        high = min(high * 2.0, most or LARGEST) if whole else high
-        good, measures = attempt(high)
-        if not good:
-            break
-        if not whole or high >= (most or LARGEST):
-            return Highest(load=high, beyond=None, measures=measures, tried=tried)
-        low, best = high, measures
-    while high - low > (1.0 if whole else tolerance * high):
-        middle = (
-            math.floor((low + high) / 2.0)
-            if whole
-            else math.sqrt(low * high)
-            if high > 2.0 * low
-            else (low + high) / 2.0
-        )
-        good, measures = attempt(middle)
-        if good:
-            low, best = middle, measures
-        else:
-            high = middle
-    return Highest(load=low, beyond=high, measures=best, tried=tried)
+    try:
+        while beyond is None:
+            high = min(high * 2.0, most or LARGEST) if whole else high
+            good, measures = attempt(high)
+            if not good:
+                beyond = high
+            elif not whole or high >= (most or LARGEST):
+                return Highest(load=high, beyond=None, measures=measures, tried=tried)
+            else:
+                low, best = high, measures
+        while (middle := _between(low, beyond, whole, tolerance)) is not None:
+            good, measures = attempt(middle)
+            if good:
+                low, best = middle, measures
+            else:
+                beyond = middle
+    except Stopped:
+        stopped = True
+    return Highest(load=low, beyond=beyond, measures=best, tried=tried, stopped=stopped)
+
+
+def _between(low: float, high: float, whole: bool, tolerance: float) -> float | None:
+    """The load to try next; None where the two are near enough."""
+    if high - low <= (1.0 if whole else tolerance * high):
+        return None
+    if whole:
+        return math.floor((low + high) / 2.0)
+    return math.sqrt(low * high) if high > 2.0 * low else (low + high) / 2.0
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
@@ -297,6 +362,8 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     holds: bool
     measures: Measures
     tried: list[tuple[str, bool]]
+    stopped: bool = False
+    """Whether fewer replicas, or another division, may be better, since the search did not come to its end."""
 
 
 def fewest_replicas(
@@ -306,18 +373,22 @@ def fewest_replicas(
     *,
     at: str = "p95",
     most: int = MOST_REPLICAS,
+    runs: Runs | None = None,
     **more: Any,
 ) -> Capacity:
     """The fewest replicas whose percentiles stay within the limits under this traffic.
 
-    Raises InputError when no number of replicas can help, or when `most` are not enough.
+    Raises InputError when no number of replicas can help, or when `most` are not enough; Stopped when it was told to stop
+    before any number held. Later, the answer is the fewest so far.
     """
-    possible(setup, traffic, slo, at)
+    runs = runs or Runs()
+    runs.expected += SEARCHED
+    possible(setup, traffic, slo, at, runs)
     tried: list[tuple[str, bool]] = []
 
     def attempt(count: int) -> tuple[bool, Measures]:
         changed = msgspec.structs.replace(setup, replicas=count, split=None)
-        measures = changed.measured(changed.play(traffic), slo=slo, **more)
+        measures = changed.measured(runs.play(changed, traffic), slo=slo, **more)
         good = holds(measures, slo, at)
         tried.append((str(count), good))
         return good, measures
@@ -329,31 +400,50 @@ def fewest_replicas(
             raise InputError(f"slo: {high:,} replicas are not enough; allow more time or slow the traffic")
         low, high = high, min(most, high * 2)
         good, best = attempt(high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        good, measures = attempt(middle)
-        if good:
-            high, best = middle, measures
-        else:
-            low = middle
-    return Capacity(replicas=high, split=None, holds=True, measures=best, tried=tried)
+    stopped = False
+    try:
+        while high - low > 1:
+            middle = (low + high) // 2
+            good, measures = attempt(middle)
+            if good:
+                high, best = middle, measures
+            else:
+                low = middle
+    except Stopped:
+        stopped = True
+    return Capacity(replicas=high, split=None, holds=True, measures=best, tried=tried, stopped=stopped)
 
 
 def best_split(
-    setup: Setup, traffic: Traffic, slo: Mapping[str, float], replicas: int, *, at: str = "p95", **more: Any
+    setup: Setup,
+    traffic: Traffic,
+    slo: Mapping[str, float],
+    replicas: int,
+    *,
+    at: str = "p95",
+    runs: Runs | None = None,
+    **more: Any,
 ) -> Capacity:
     """The division of replicas into prefill and decode under which most requests meet every limit.
 
-    Tries every division; of equals the one with the lowest mean time from arrival to end.
+    Tries every division; of equals the one with the lowest mean time from arrival to end. Raises Stopped when it was told to
+    stop before the first was played; later, the answer is the best so far.
     """
     if replicas < 2:
         raise InputError(f"replicas: {replicas} cannot be divided; give at least 2")
+    runs = runs or Runs()
+    runs.expected += replicas - 1
     best: tuple[tuple[float, float], Capacity] | None = None
     tried: list[tuple[str, bool]] = []
     for before in range(1, replicas):
         split = (before, replicas - before)
         changed = msgspec.structs.replace(setup, split=split)
-        measures = changed.measured(changed.play(traffic), slo=slo, **more)
+        try:
+            measures = changed.measured(runs.play(changed, traffic), slo=slo, **more)
+        except Stopped:
+            if best is None:
+                raise
+            return msgspec.structs.replace(best[1], stopped=True)
         good = holds(measures, slo, at)
         tried.append((f"{split[0]}:{split[1]}", good))
         key = (-(measures.attainment or 0.0), math.inf if measures.e2e is None else measures.e2e.mean)

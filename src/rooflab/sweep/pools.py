@@ -9,9 +9,11 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import logging
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from rooflab.units import InputError, shown
@@ -26,6 +28,8 @@ PORTS = 65535
 SOCKETS = ("tcp", "tls")
 """Kinds of addresses that are a host and a port of its own."""
 ADVICE = "start one with `dask scheduler` and give its address, for example tcp://10.0.0.5:8786, or use --workers"
+LOOKS = 0.25
+"""Seconds between two looks at whether a run is cancelled."""
 Work = TypeVar("Work")
 Result = TypeVar("Result")
 Numbered = tuple[int, Work]
@@ -76,7 +80,7 @@ def _spread(
                 waiting[pool.submit(work, task[1])] = task[0]
             if not waiting:
                 return
-            for future in _finished(waiting):
+            for future in _finished(waiting, None if cancel is None else LOOKS):
                 yield waiting.pop(future), future.result()
             if cancel is not None and cancel():
                 yield None
@@ -86,9 +90,9 @@ def _spread(
             future.cancel()
 
 
-def _finished(waiting: dict[Any, int]) -> set[Any]:
+def _finished(waiting: dict[Any, int], within: float | None) -> set[Any]:
     """Whatever has finished; every pool's futures report through the same callbacks."""
-    return set(concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED).done)
+    return set(concurrent.futures.wait(waiting, within, return_when=concurrent.futures.FIRST_COMPLETED).done)
 
 
 def _in_processes(
@@ -98,10 +102,12 @@ def _in_processes(
     import multiprocessing
 
     left = dict(tasks)
+    spawned = multiprocessing.get_context("spawn")
     for attempt in range(RETRIES + 1):
-        with concurrent.futures.ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        end = spawned.Event()
+        with concurrent.futures.ProcessPoolExecutor(workers, spawned, initializer=_begin, initargs=(end,)) as pool:
             try:
-                for found in _spread(pool, work, list(left.items()), cancel, ahead=4 * workers):
+                for found in _spread(pool, partial(_unless_stopped, work), list(left.items()), cancel, ahead=4 * workers):
                     if found is not None:
                         left.pop(found[0], None)
                     yield found
@@ -109,6 +115,28 @@ def _in_processes(
             except concurrent.futures.BrokenExecutor:
                 if attempt == RETRIES:
                     raise InputError(f"workers: processes died {RETRIES + 1} times; try fewer workers") from None
+            finally:
+                end.set()
+
+
+_end: Any = None
+"""In a worker: the event that says that nobody waits for results any more."""
+
+
+def _begin(end: Any) -> None:
+    """A worker leaves Ctrl-C, which every process of a terminal gets, to the one that hands out the work."""
+    global _end
+    _end = end
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def stopped() -> bool:
+    """Whether this is a worker of which nobody expects results any more; for long tasks to ask now and then."""
+    return _end is not None and _end.is_set()
+
+
+def _unless_stopped(work: Callable[[Any], Any], task: Any) -> Any:
+    return None if stopped() else work(task)
 
 
 def _on_cluster(
@@ -124,14 +152,18 @@ def _on_cluster(
         client = _within(PATIENCE, lambda: Client(address, timeout=PATIENCE))
     except Exception as problem:  # whatever else listens there may answer anything
         why = str(problem) if isinstance(problem, ValueError) else "something else listens there"
-        raise _nobody(address, f"nothing came back in {PATIENCE:g} s" if isinstance(problem, OSError) else why) from None
+        raise _nobody(
+            address, f"nothing came back in {PATIENCE:g} s" if isinstance(problem, OSError) else why
+        ) from None
     with _silent("distributed"), client, client.get_executor(pure=False, retries=RETRIES) as pool:
         if not client.scheduler_info()["workers"]:
             raise InputError(f"cluster: {shown(address)} has no workers; start some with `dask worker {address}`")
         try:
             yield from _spread(pool, work, tasks, cancel)
         except concurrent.futures.CancelledError:
-            raise InputError(f"cluster: the scheduler at {shown(address)} went away; start it, then ask again") from None
+            raise InputError(
+                f"cluster: the scheduler at {shown(address)} went away; start it, then ask again"
+            ) from None
 
 
 @contextlib.contextmanager
