@@ -129,7 +129,7 @@ def test_suggest_and_plan(run):
         ([*SMALL, "--vary", "tp=4"], "'tp' is given twice"),
         (["sweep", "llama-3.1-8b", "--on", "h100-sxm", "--vary", "zzz=4"], "use tp, pp"),
         ([*SMALL, "--vary", "profile=operator,envelope"], "ask once for each profile"),
-        ([*SMALL, "--vary", "system=a10"], "name the others with --on"),
+        ([*SMALL, "--vary", "system=a10"], "name the others among the systems"),
         ([*SMALL, "--out", "missing/rows.csv"], "'missing/rows.csv' cannot be written"),
         ([*SMALL, "--resume", "missing/study"], "'missing/study' cannot be used"),
         ([*SMALL, "--resume", "."], "'.' cannot be used"),
