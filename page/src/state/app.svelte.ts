@@ -5,7 +5,7 @@ import { door, type Question, type Status } from "../ask/engine";
 import { asked, type Asked } from "./asked.svelte";
 import { keep, kept, forget } from "./keep";
 import { pack, unpack } from "./pack";
-import { askOf, counted, changed, changedFields, changedSegments, known, same, type Change, type Scenario, type Segment } from "./scenario";
+import { askOf, counted, changed, changedFields, changedSegments, known, machineTitle, same, type Change, type Scenario, type Segment } from "./scenario";
 import { hashOf, placeOf, START, START_BASELINE } from "./url";
 import { whole } from "../format";
 import { deviceName, formatName, modelName } from "../words";
@@ -398,7 +398,7 @@ export function describe(segment: Segment, s: Scenario): string {
 export function systemTitle(s: Scenario): string {
   if (typeof s.on !== "string") return "Own system";
   const found = counted(s.on);
-  return found ? `${found.count} × ${deviceName(found.device)}` : known.systems.has(s.on) ? deviceName(s.on) : `1 × ${deviceName(s.on)}`;
+  return found ? machineTitle(found.count, found.device) : known.systems.has(s.on) ? deviceName(s.on) : `1 × ${deviceName(s.on)}`;
 }
 
 export function layoutTitle(s: Scenario): string {

@@ -1,7 +1,7 @@
 // Changes worth trying, each a change of the scenario; what they do is for the engine to say.
 import { whole } from "../format";
 import { formatName, deviceName } from "../words";
-import { counted, devicesOf, type Change, type Scenario } from "./scenario";
+import { counted, machineTitle, devicesOf, type Change, type Scenario } from "./scenario";
 
 export interface Lever {
   id: string;
@@ -25,7 +25,7 @@ export function levers(s: Scenario, formats: { weights: string; kv: string }): L
   const doubled = s.tp * 2;
   if (system) {
     const count = devicesOf({ ...s, tp: doubled });
-    found.push({ id: "tp-up", name: `TP ${doubled} on ${count} × ${deviceName(system.device)}`, cost: "twice the devices; more exchange", change: { tp: doubled, on: `${count}x ${system.device}` } });
+    found.push({ id: "tp-up", name: `TP ${doubled} on ${machineTitle(count, system.device)}`, cost: "twice the devices; more exchange", change: { tp: doubled, on: `${count}x ${system.device}` } });
     const other = BIGGER.find((name) => name !== system.device);
     if (other) found.push({ id: `device-${other}`, name: `${system.count} × ${deviceName(other)}`, cost: "other devices", change: { on: `${system.count}x ${other}`, changes: {} } });
   } else found.push({ id: "tp-up", name: `TP ${doubled}`, cost: "twice the devices; more exchange", change: { tp: doubled } });

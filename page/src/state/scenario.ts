@@ -1,5 +1,7 @@
 // The scenario: six segments that together say what is being asked. Its fields are the engine's own.
 import { DEFAULTS, FIELDS_OF, type EstimateAsk, type Kinds } from "../contract";
+import { whole } from "../format";
+import { deviceName } from "../words";
 
 /** The fields of an estimate without what only the page sets. */
 export type Scenario = Omit<Required<EstimateAsk>, "kind" | "ignore_memory" | "detail">;
@@ -45,6 +47,11 @@ export function changedSegments(a: Scenario, b: Scenario): Segment[] {
 export function counted(on: Scenario["on"]): { count: number; device: string } | null {
   const found = typeof on === "string" ? /^\s*(\d+)\s*[x×*]\s*(.+?)\s*$/.exec(on) : null;
   return found ? { count: Number(found[1]), device: found[2]! } : null;
+}
+
+/** So many devices, or so many of a whole system's. */
+export function machineTitle(count: number, device: string): string {
+  return known.systems.has(device) ? `${whole(count)} devices of ${deviceName(device)}` : `${whole(count)} × ${deviceName(device)}`;
 }
 
 /** Devices a layout takes when every degree multiplies. */

@@ -242,8 +242,16 @@ def cut_of(ask: _Placed, model: Model, system: System, used: Profile) -> tuple[L
     layout, notes = layout_of(ask, model, used)
     holds, reasons = feasible(layout_rules(model, layout, system, used))
     if not holds:
-        raise InputError(f"layout: {'; '.join(reasons)}{_allowed(model, layout, system, used, reasons)}")
-    return layout, notes
+        allowed = _allowed(model, layout, system, used, reasons)
+        raise InputError(f"layout: {'; '.join([*reasons, *_count_notes(ask, system)])}{allowed}")
+    return layout, [*notes, *_count_notes(ask, system)]
+
+
+def _count_notes(ask: _Placed, system: System) -> list[str]:
+    """A count before the name of a whole system could be taken for so many systems; say that it is not."""
+    if isinstance(ask.on, str) and ask.on.strip()[:1].isdigit() and system.name in catalog.system_names():
+        return [f"{shown(ask.on)} is {system.devices:,} devices of {system.name}: a count is always of devices"]
+    return []
 
 
 def setting_of(ask: _Placed) -> Setting:
