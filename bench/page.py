@@ -222,7 +222,8 @@ def sizes(folder: Path) -> dict[str, float]:
         if path.is_file()
     }
     own = {name: size for name, size in packed.items() if re.match(r"assets/.*\.(js|css)$", name)}
-    first = [name for name in own if name.startswith(("assets/index", "assets/py.worker"))]
+    named = re.findall(r'"\./(assets/[^"]+\.(?:js|css))"', (folder / "index.html").read_text(encoding="utf-8"))
+    first = [name for name in own if name in named or name.startswith("assets/py.worker")]
     rest = [
         name
         for name in packed
