@@ -27,7 +27,15 @@ class Term(msgspec.Struct, frozen=True, kw_only=True):
 
 def glossary(asked: Scenario) -> tuple[Term, ...]:
     """Every symbol with its value now; values a model does not have are left out."""
-    rows = [*_model(asked), *_workload(asked), *_layout(asked), *_machine(asked), *_derived(asked), *_results(asked), *_stages(asked)]
+    rows = [
+        *_model(asked),
+        *_workload(asked),
+        *_layout(asked),
+        *_machine(asked),
+        *_derived(asked),
+        *_results(asked),
+        *_stages(asked),
+    ]
     return tuple(
         Term(group=group, symbol=symbol, meaning=meaning, value=value, unit=unit)
         for group, symbol, meaning, value, unit in rows
