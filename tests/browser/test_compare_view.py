@@ -482,6 +482,13 @@ def test_compare_is_a_place_with_an_address(reader, local, store):
     _, content = downloaded(page, lambda: page.get_by_role("menuitem", name="CSV").click())
     rows = {row["quantity"]: row for row in csv.DictReader(io.StringIO(content.decode()))}
     assert float(rows["TPOT"]["batch 2"]) == estimate(batch=2)["tpot"]
+    panel = page.locator("section", has_text="Side by side")
+    rows = panel.locator("tr").count()
+    panel.get_by_role("button", name="save or copy").click()
+    _, content = downloaded(page, lambda: page.get_by_role("menuitem", name="SVG").click())
+    root = ET.fromstring(content.decode())
+    assert float(root.get("height")) > 24 * rows  # all of them, not what is scrolled to
+    assert "Rename" not in "".join(root.itertext())
 
 
 def test_a_thousand_saved_scenarios_can_be_found(reader, local, store, tmp_path):

@@ -165,10 +165,13 @@ function wrapped(text: string, wide: number, font: string): string[] {
 
 /** A node of the page as one SVG, under its caption. */
 export async function picture(node: Element, caption: Caption): Promise<string> {
+  node.setAttribute("data-picture", ""); // what scrolls within it stands there whole
   const at = node.getBoundingClientRect();
   const body: string[] = [];
   for (const child of node.childNodes) seen(child, at, body);
+  const high = Math.max(at.height, node.scrollHeight);
   const inner = Math.max(at.width, node.scrollWidth, ...[...node.querySelectorAll(".tblwrap, .bleed")].map((each) => each.scrollWidth));
+  node.removeAttribute("data-picture");
   const style = getComputedStyle(node);
   const root = getComputedStyle(document.documentElement);
   const colour = (name: string): string => root.getPropertyValue(name).trim();
@@ -193,7 +196,7 @@ export async function picture(node: Element, caption: Caption): Promise<string> 
     y += own.height + 4;
   }
   const top = y + 6;
-  const tall = top + Math.max(at.height, node.scrollHeight) + 12;
+  const tall = top + high + 12;
   y = tall + 12;
   const lead = head.length;
   put(caption.foot, 10.5, 420, colour("--ink-3"));
