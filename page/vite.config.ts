@@ -1,9 +1,10 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vitest/config";
 
-// Few files compress better than many: what the first paint needs, and what opens over a view.
+// Few files compress better than many: what the first paint needs, what saves, compares and exports, and what opens over a view.
 const groups = [
   { name: "core", test: /src\/App\.svelte/, priority: 2 },
+  { name: "keep", test: /src\/(compare|export)\//, priority: 1 },
   { name: "tools", test: /components\/tools/, priority: 1 },
 ];
 
