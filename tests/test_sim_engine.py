@@ -19,7 +19,8 @@ from stepper import Stepper
 from rooflab.sim.board import board
 from rooflab.sim.clock import NEVER
 from rooflab.sim.cluster import simulate
-from rooflab.sim.engine import Ledger, Replica
+from rooflab.sim.engine import Replica
+from rooflab.sim.running import Ledger
 from rooflab.sim.schedule import POLICIES, Limits
 from rooflab.sim.surface import LineSurface
 from rooflab.sim.traffic import Traffic, closed_loop, lengths, open_loop

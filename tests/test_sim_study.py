@@ -191,6 +191,51 @@ def test_one_request_through_two_phases_by_hand():
     assert run.finish == [ticks + 2 * a + b * (1001 + 1002)]
 
 
+def test_blocks_stay_with_the_prefill_side_until_the_transfer_ends():
+    """Ten blocks of 16 tokens hold one prompt of 96 (six blocks) and not two: the second waits for the first one's last byte."""
+    tight = msgspec.structs.replace(ROOM, blocks=10, block_tokens=16)
+    traffic = Traffic(arrival=[0.0, 0.0], prompt=[96, 96], output=[2, 2])
+    link = Transfer(bytes_per_token=100.0, bandwidth=1e6, latency=0.25)
+    run = simulate_split(traffic, Stage(SURFACE, tight, 1), Stage(SURFACE, ROOM, 1), link)
+    run.check()
+    prompt, way = SURFACE.mixed(0, 0, [(96, 0)]), round(math.ldexp(96 * 100.0 / 1e6, 44)) + round(math.ldexp(0.25, 44))
+    last = SURFACE.mixed(0, 0, [(1, 95)])
+    a, b, _ = SURFACE.segment(1, 97)
+    assert run.admitted == [0, prompt + way]
+    assert run.first == [prompt + way + last, 2 * (prompt + way) + last]
+    assert run.finish == [first + a + b * 97 for first in run.first]
+    assert [row[7] for row in run.logs[0]] == [6, 6]  # blocks in use during either prompt, never twelve
+    roomy = simulate_split(traffic, Stage(SURFACE, ROOM, 1), Stage(SURFACE, ROOM, 1), link)
+    assert roomy.admitted == [0, 0]  # where there is room for both, they share an iteration
+
+
+def test_a_new_prompt_finds_the_room_that_is_left_beside_held_blocks():
+    """A prompt of three blocks arrives while six of ten are held: it is computed at once, and blocks in use show both."""
+    tight = msgspec.structs.replace(ROOM, blocks=10, block_tokens=16)
+    traffic = Traffic(arrival=[0.0, 0.1], prompt=[96, 48], output=[2, 2])
+    link = Transfer(bytes_per_token=100.0, bandwidth=1e6, latency=0.25)
+    run = simulate_split(traffic, Stage(SURFACE, tight, 1), Stage(SURFACE, ROOM, 1), link)
+    run.check()
+    assert run.admitted == run.arrival
+    assert [row[7] for row in run.logs[0]] == [6, 6 + 3]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("caching", [False, True])
+def test_held_blocks_all_come_back(asynchronous, caching):
+    """Whatever waits for them is served, and every pool is whole at the end; a slower link makes nobody faster."""
+    limits = msgspec.structs.replace(ROOM, blocks=40, block_tokens=16, asynchronous=asynchronous, caching=caching)
+    for seed in range(12):
+        traffic = open_loop(60, 30.0, lengths("uniform:20:500", "p"), lengths("uniform:1:9", "o"), seed=seed)
+        ends = []
+        for bandwidth in (1e12, 1e6, 1e5):
+            link = Transfer(bytes_per_token=100.0, bandwidth=bandwidth)
+            run = simulate_split(traffic, Stage(SURFACE, limits, 2), Stage(SURFACE, ROOM, 1), link)
+            run.check()
+            ends.append(run.makespan())
+        assert ends == sorted(ends)
+
+
 def test_disaggregation_takes_prompts_out_of_the_gaps():
     """With prompts elsewhere, the longest gap between tokens is a decode iteration or one of single tokens."""
     traffic = open_loop(400, 8.0, lengths(2000, "p"), lengths(50, "o"), seed=2)

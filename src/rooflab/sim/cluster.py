@@ -10,8 +10,9 @@ import msgspec
 
 from rooflab.sim import fast
 from rooflab.sim.clock import NEVER, ticks, ticks_up
-from rooflab.sim.engine import Ledger, Replica
+from rooflab.sim.engine import Replica
 from rooflab.sim.run import Run
+from rooflab.sim.running import Ledger
 from rooflab.sim.schedule import Limits, Policy, Router, policy, router
 from rooflab.sim.surface import StepSurface
 from rooflab.sim.traffic import MANY, Traffic

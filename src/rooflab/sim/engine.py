@@ -16,7 +16,7 @@ from typing import Any
 from rooflab.sim.cache import PrefixCache
 from rooflab.sim.clock import NEVER
 from rooflab.sim.decoding import Decoding, iterations, span
-from rooflab.sim.running import Host, Running
+from rooflab.sim.running import Host, Ledger, Running
 from rooflab.sim.schedule import Limits, Policy
 from rooflab.sim.surface import StepSurface
 from rooflab.sim.traffic import Traffic
@@ -24,33 +24,15 @@ from rooflab.sim.traffic import Traffic
 _ENDLESS = 1 << 60
 
 
-class Ledger:
-    """What happened to each request, in ticks; shared by all replicas of a run. −1 means not yet."""
-
-    __slots__ = ("admitted", "arrival", "cached", "finish", "first", "preempted", "replica", "swapped")
-
-    def __init__(self, requests: int):
-        self.arrival = [-1] * requests
-        self.admitted = [-1] * requests
-        self.first = [-1] * requests
-        self.finish = [-1] * requests
-        self.preempted = [0] * requests
-        self.swapped = [0] * requests
-        """Preemptions that kept the cache in host memory."""
-        self.cached = [0] * requests
-        """Prompt tokens found in the cache at first admission."""
-        self.replica = [0] * requests
-
-
 class Replica:
     """An engine with its queue, its blocks and its clock; `step` moves it from one event to the next."""
 
     __slots__ = (
         "_advances", "_block", "_budget", "_cache", "_decoding", "_fickle", "_first_gap", "_free", "_grows", "_in_flight",
-        "_inbox", "_key", "_landed", "_ledger", "_longest_jump", "_made", "_mixes", "_next", "_order", "_output", "_paged",
-        "_partial", "_place", "_pool", "_priority", "_prompt", "_ranks", "_ready", "_refills", "_running", "_seen", "_slope",
-        "_slots", "_stack", "_start", "_surface", "_tokens", "_waiting", "count", "events", "host", "limits", "log",
-        "on_finish", "outstanding", "prefilled", "prompts", "time",
+        "_inbox", "_key", "_landed", "_ledger", "_lent", "_lent_until", "_longest_jump", "_made", "_mixes", "_next", "_order",
+        "_output", "_paged", "_partial", "_place", "_pool", "_priority", "_prompt", "_ranks", "_ready", "_refills", "_running",
+        "_seen", "_slope", "_slots", "_stack", "_start", "_surface", "_tokens", "_waiting", "count", "events", "host", "limits",
+        "log", "on_finish", "outstanding", "prefilled", "prompts", "time",
     )  # fmt: skip
 
     def __init__(
@@ -62,8 +44,10 @@ class Replica:
         policy: Policy,
         *,
         on_finish: Callable[[int, int], None] | None = None,
+        lent_until: Callable[[int], int] | None = None,
         longest_jump: int = _ENDLESS,
     ):
+        """`lent_until`: when a finished request's blocks come back, which others may be reading still."""
         self.limits, self._surface, self._ledger = limits, surface, ledger
         self._prompt, self._output = traffic.prompt, traffic.output
         self._priority = traffic.priority
@@ -93,6 +77,7 @@ class Replica:
         """Tokens a preempted request had made."""
         self._partial: tuple[int, int, int] | None = None
         self._in_flight: list[int] = []
+        self._lent_until, self._lent = lent_until, list[tuple[int, int]]()
         # the flight: iterations decided and not yet landed
         self._start = self._seen = self._landed = self.count = self._first_gap = self._slope = self._tokens = 0
         self.time = NEVER
@@ -139,6 +124,8 @@ class Replica:
             self._seen = self.time
         decoding = self._decoding
         while True:
+            while self._lent and self._lent[0][0] <= self._seen:
+                self._give_back(heappop(self._lent)[1])
             short = self._paged and decoding.blocks_now() > self._free
             if (short or self._partial is not None or self._may_admit()) and self._compose(short):
                 return
@@ -148,10 +135,16 @@ class Replica:
             if self._in_flight or self._seen < self.time:
                 self._release_in_flight()
                 self._seen = self.time
-            elif not (self._stack or self._waiting):
+            elif self._lent or not (self._stack or self._waiting):
                 break
         self._landed = self.time
-        self.time = max(self.time, self._inbox[self._next][0]) if self._next < len(self._inbox) else NEVER
+        self.time = self._next_cause()
+
+    def _next_cause(self) -> int:
+        """When an idle replica has something to do: the next arrival, or blocks that come back for what waits already."""
+        back = self._lent[0][0] if self._lent else NEVER
+        arrival = self._inbox[self._next][0] if self._next < len(self._inbox) else NEVER
+        return back if arrival <= self._seen and self._lent else min(back, max(self.time, arrival))
 
     def _land(self) -> None:
         """The iterations in flight have run: tokens, blocks, first tokens and completions."""
@@ -182,13 +175,13 @@ class Replica:
             self._seen = start + span(count - 1, self._first_gap, self._slope)
         else:
             self._seen = time
-            for request in finished:
-                self._release(request)
         for request in finished:
             self._ledger.finish[request] = time
             self.outstanding -= 1
             if self.on_finish is not None:
                 self.on_finish(request, time)
+            if not self.limits.asynchronous:
+                self._release(request)
 
     def _first_token(self, request: int, finished: list[int]) -> None:
         """A prompt is computed: its request has one token more and decodes on, or ends."""
@@ -202,14 +195,21 @@ class Replica:
         self._decoding.add(request, self._prompt[request] + made, left)
 
     def _release(self, request: int) -> None:
-        """A finished request gives back its slot and blocks."""
+        """A finished request gives back its slot, and its blocks as soon as nobody reads them."""
+        self._running -= 1
+        del self._place[request]
+        back = self._lent_until(request) if self._lent_until is not None else 0
+        if back > self._seen:
+            heappush(self._lent, (back, request))
+        else:
+            self._give_back(request)
+
+    def _give_back(self, request: int) -> None:
         stored = self._prompt[request] + self._output[request] - 1
         blocks = -(-stored // self._block)
         if self._cache is not None:
             blocks = self._cache.give(request, blocks, stored, keep=True)
         self._free += blocks
-        self._running -= 1
-        del self._place[request]
 
     def _release_in_flight(self) -> None:
         while self._in_flight:

@@ -9,6 +9,24 @@ from rooflab.sim.clock import ticks
 from rooflab.sim.schedule import Limits
 
 
+class Ledger:
+    """What happened to each request, in ticks; shared by all replicas of a run. −1 means not yet."""
+
+    __slots__ = ("admitted", "arrival", "cached", "finish", "first", "preempted", "replica", "swapped")
+
+    def __init__(self, requests: int):
+        self.arrival = [-1] * requests
+        self.admitted = [-1] * requests
+        self.first = [-1] * requests
+        self.finish = [-1] * requests
+        self.preempted = [0] * requests
+        self.swapped = [0] * requests
+        """Preemptions that kept the cache in host memory."""
+        self.cached = [0] * requests
+        """Prompt tokens found in the cache at first admission."""
+        self.replica = [0] * requests
+
+
 class Running:
     """The running requests in order of admission, with holes where some have left."""
 

@@ -2,8 +2,8 @@
 
 A prompt is computed on a prefill replica, its cache entries travel over that replica's link, first come first served, and the
 decode replica computes the last prompt token again and makes the first token, as vLLM does. Cache is taken on the decode side
-when a request starts there, and given back on the prefill side when its prompt is done; blocks
-held during the transfer are left out.
+when a request starts there; on the prefill side it is held until the last byte has arrived, so a slow link leaves less room for
+prompts.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import msgspec
 
 from rooflab.sim.clock import NEVER, ticks, ticks_up
 from rooflab.sim.cluster import Transfer, Watch, refused
-from rooflab.sim.engine import Ledger, Replica
+from rooflab.sim.engine import Replica
 from rooflab.sim.run import Run, hosted
+from rooflab.sim.running import Ledger
 from rooflab.sim.schedule import Limits, Router, policy, router
 from rooflab.sim.surface import StepSurface
 from rooflab.sim.traffic import Traffic
@@ -44,14 +45,20 @@ class _Split:
         self.ledgers = (Ledger(len(traffic)), Ledger(len(traffic)))
         first_token = msgspec.structs.replace(traffic, output=[1] * len(traffic))
         self.refused = {**refused(traffic, decode.limits), **refused(first_token, prefill.limits)}
+        self._arrived = [0] * len(traffic)
         rule = policy("chunked")
         self.groups = [
             [
-                Replica(requests, self.ledgers[phase], stage.surface, stage.limits, rule, on_finish=end)
+                Replica(
+                    requests, self.ledgers[phase], stage.surface, stage.limits, rule, on_finish=end, lent_until=lent
+                )
                 for _ in range(stage.count)
             ]
-            for phase, (stage, requests, end) in enumerate(
-                ((prefill, first_token, self._prompt_done), (decode, traffic, self._answered))
+            for phase, (stage, requests, end, lent) in enumerate(
+                (
+                    (prefill, first_token, self._prompt_done, self._arrived.__getitem__),
+                    (decode, traffic, self._answered, None),
+                )
             )
         ]
         self._numbered = [0, 0]
@@ -79,7 +86,7 @@ class _Split:
         start = max(moment, self._link_free[link])
         self._link_free[link] = start + ticks(self.transfer.seconds(self.traffic.prompt[request]), self.bits)
         there = self._link_free[link] + ticks(self.transfer.latency, self.bits)
-        self.ledgers[1].arrival[request] = there
+        self.ledgers[1].arrival[request] = self._arrived[request] = there
         heappush(self._pending, (there, 1, request))
 
     def _answered(self, request: int, moment: int) -> None:
