@@ -414,7 +414,7 @@ def test_the_menu_is_a_keyboard_s(reader, local):
     page.wait_for_selector("[role=menu]")
     page.wait_for_function("() => document.activeElement.getAttribute('role') === 'menuitem'")
     page.keyboard.press("ArrowDown")
-    assert page.evaluate("document.activeElement.textContent") == "PNG"
+    assert page.evaluate("document.activeElement.textContent") == "CSV"
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowUp")
     assert page.evaluate("document.activeElement.textContent") == "Copy command"
