@@ -8,6 +8,7 @@ import json
 import re
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -299,3 +300,23 @@ def test_the_command_line_writes_the_same_page(capsys, tmp_path, monkeypatch):
     assert main([*line, "--html", str(tmp_path / "no/such/folder.html")]) == 2
     assert "cannot be written" in capsys.readouterr().err
     assert main([*line, "--html", str(tmp_path)]) == 2
+    capsys.readouterr()
+    assert main([*line, "--weights", "fp8", "--html", "-"]) == 0
+    assert capsys.readouterr().out == document(FP8, date="2026-01-31")
+    assert main([*line, "--weights", "fp8", "--html", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tpot"] == api.answer({"kind": "estimate", **FP8})["tpot"]
+
+
+def test_a_link_is_written_through_and_a_full_disk_leaves_no_scrap(capsys, tmp_path, monkeypatch):
+    """What a link leads to is written, the link stays; a file that cannot be written whole is not there, nor a piece of it."""
+    line = ["estimate", "llama-3.1-8b", "--on", "h100-sxm", "--html"]
+    link, target = tmp_path / "link.html", tmp_path / "target.html"
+    link.symlink_to(target)
+    assert main([*line, str(link)]) == 0
+    assert link.is_symlink()
+    assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
+    target.unlink()
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    assert main([*line, str(target)]) == 2
+    assert "No space left" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["link.html"]

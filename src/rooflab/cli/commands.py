@@ -247,8 +247,9 @@ def _body(name: str, command: Command) -> Callable[..., None]:
     def body(**given: Any) -> None:
         as_json, html = given.pop("json"), given.pop("html", None)
         if html is not None:
-            return saved.write_html(options.ask(kind, given), html)
-        _answer(options.ask(kind, given), as_json)
+            saved.write_html(options.ask(kind, given), html, quiet=as_json)
+        if as_json or html is None:
+            _answer(options.ask(kind, given), as_json)
 
     last = [inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)]
     if name == "estimate":

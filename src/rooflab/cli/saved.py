@@ -35,23 +35,26 @@ def html_option() -> inspect.Parameter:
     return inspect.Parameter("html", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Html)
 
 
-def write_html(question: dict[str, Any], file: str) -> None:
-    """The report of an estimate's question in a file."""
+def write_html(question: dict[str, Any], file: str, *, quiet: bool = False) -> None:
+    """The report of an estimate's question in a file, or to the terminal (-); `quiet` says nothing of it."""
     from rooflab import store
     from rooflab.api import answer
 
     scenario = {key: value for key, value in question.items() if key != "kind"}
     report = answer({"kind": "document", "scenario": scenario, "date": store.now()[:10]})
     _write(file, report["html"])
-    streams.write(f"{file}: {len(report['html'].encode()):,} bytes, opens in any browser\n")
+    if file != "-" and not quiet:
+        streams.write(f"{file}: {len(report['html'].encode()):,} bytes, opens in any browser\n")
 
 
 def _write(file: str, text: str) -> None:
     """A file, whole or not at all."""
     if file == "-":
         return streams.write(text)
-    path = Path(file)
+    path, name = Path(file), ""
     try:
+        if path.is_symlink():  # the link stays, and what it leads to is written
+            path = path.resolve()
         if path.exists() and not path.is_file():  # a device or a pipe is written as it is
             with path.open("w", encoding="utf-8") as opened:
                 opened.write(text)
@@ -62,6 +65,8 @@ def _write(file: str, text: str) -> None:
         Path(name).chmod(0o666 & ~_umask())
         Path(name).replace(path)
     except OSError as problem:
+        if name:
+            Path(name).unlink(missing_ok=True)
         raise InputError(f"{shown(file)} cannot be written: {problem.strerror or problem}; name another file") from None
 
 
