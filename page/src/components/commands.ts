@@ -114,7 +114,7 @@ function single(phrase: string, app: App, views: View[]): Command[] {
     if (!/\bweight/.test(text)) change(`kv-${format}`, `KV cache in ${formatName(format)}`, { kv: format });
   }
   const compare = /^(?:compare|vs)\s+(.+)$/.exec(text);
-  const name = (compare?.[1] ?? text).replace(/^(\d+)\s*[x×*]\s*/, "");
+  const name = (compare?.[1] ?? text).replace(/^(?:model|system|device|profile|on)\s+/, "").replace(/^(\d+)\s*[x×*]\s*/, "");
   const devices = Number(/^(\d+)\s*[x×*]\s*/.exec(compare?.[1] ?? text)?.[1] ?? counted(s.on)?.count ?? devicesOf(s));
   const words = name.split(/\s+/).filter(Boolean);
   const has = (row: { name: string; title?: string }) => words.length > 0 && words.every((word) => `${row.name} ${row.title ?? ""}`.toLowerCase().includes(word));

@@ -26,12 +26,14 @@ export function doubled(value: number, up: boolean): number {
 const SIZES: Record<string, number> = { "": 1, k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18, m: 1e-3, u: 1e-6, "µ": 1e-6, n: 1e-9 };
 const BINARY: Record<string, number> = { K: 1024, k: 1024, M: 1024 ** 2, G: 1024 ** 3, T: 1024 ** 4 };
 
-/** A quantity's size in its base unit ("3.35 TB/s" is 3.35e12), to compare it with another; nothing where it cannot be read. */
-export function sizeOf(typed: string): number | null {
-  const found = /^\s*([\d.,]+(?:e[+-]?\d+)?)\s*([kKMGTPEmunµ]?)(i?)(B|b|FLOP|OP|s)(?:\/s)?\s*$/.exec(typed);
-  if (!found) return null;
+const NOUNS: Record<string, RegExp> = { byte: /^B$/, "byte/s": /^[Bb]\/s$/, "FLOP/s": /^(FL)?OP\/s$/, s: /^s$/ };
+
+/** A quantity's size in its base unit ("3.35 TB/s" is 3.35e12), to compare it with another; nothing where it is none of that unit. */
+export function sizeOf(typed: string, unit: string): number | null {
+  const found = /^\s*([\d.,]+(?:e[+-]?\d+)?)\s*([kKMGTPEmunµ]?)(i?)((B|b|FLOP|OP|s)(?:\/s)?)\s*$/.exec(typed);
+  if (!found || !NOUNS[unit]?.test(found[4]!)) return null;
   const size = (found[3] ? BINARY[found[2]!] : SIZES[found[2]!]) ?? NaN;
-  const value = (Number(found[1]!.replace(/,/g, "")) * size) / (found[4] === "b" ? 8 : 1);
+  const value = (Number(found[1]!.replace(/,/g, "")) * size) / (found[5] === "b" ? 8 : 1);
   return Number.isFinite(value) && value > 0 ? value : null;
 }
 

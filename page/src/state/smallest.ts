@@ -1,7 +1,7 @@
 // The smallest layout that holds a scenario, as the engine finds it.
 import { door, type Question } from "../ask/engine";
 import { app } from "../app";
-import { describe, layoutTitle } from "./app.svelte";
+import { describe, layoutTitle, systemTitle } from "./app.svelte";
 import { askOf, changed, counted, same, type Change, type Scenario } from "./scenario";
 
 export type Scope = "full" | "attention" | "ffn";
@@ -62,5 +62,5 @@ export async function takeModel(model: Scenario["model"]): Promise<void> {
   const change = await suggested(asked);
   if (!change || app.scenario !== asked || same(changed(asked, change), asked)) return;
   app.set(change);
-  app.say(`Layout set to ${layoutTitle(app.scenario)}, the smallest that holds ${describe("model", app.scenario)}`, { name: `Keep ${before}`, run: () => app.undo() });
+  app.say(`Layout set to ${layoutTitle(app.scenario)}${change.on ? ` on ${systemTitle(app.scenario)}` : ""}, the smallest that holds ${describe("model", app.scenario)}`, { name: `Keep ${before}`, run: () => app.undo() });
 }
