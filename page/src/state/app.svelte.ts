@@ -5,7 +5,7 @@ import { door, type Question, type Status } from "../ask/engine";
 import { asked, type Asked } from "./asked.svelte";
 import { keep, kept, forget } from "./keep";
 import { pack, unpack } from "./pack";
-import { askOf, counted, changed, changedFields, changedSegments, known, machineTitle, same, type Change, type Scenario, type Segment } from "./scenario";
+import { askOf, counted, changed, changedFields, changedSegments, FIELDS, known, machineTitle, same, type Change, type Scenario, type Segment } from "./scenario";
 import { hashOf, placeOf, START, START_BASELINE } from "./url";
 import { whole } from "../format";
 import { deviceName, formatName, modelName } from "../words";
@@ -369,7 +369,16 @@ export class App {
       const fields = (Object.keys(said) as (keyof typeof said)[]).filter((field) => before[field] !== this.scenario[field]);
       return fields.map((field) => (field === "batch" ? `batch ${whole(before.batch)}` : `${(before[field] ?? "no").toLocaleString("en-US")} ${said[field]}`)).join(", ");
     }
-    return describe(segment, before);
+    const found = describe(segment, before);
+    if (found !== describe(segment, this.scenario)) return found;
+    // The same in a few words: then what differs, by its name.
+    const plain = (name: string): string => name.replace("links.", "link ").replace(/[_.]/g, " ");
+    const inner = (field: keyof Scenario): string => {
+      const [was, now] = [before[field], this.scenario[field]] as Record<string, unknown>[];
+      if (field !== "changes" && field !== "switches") return `${plain(field)} ${String(was ?? "the profile’s")}`;
+      return Object.keys({ ...was, ...now }).filter((key) => was![key] !== now![key]).map((key) => `${plain(key)} ${String(was![key] ?? (field === "changes" ? "its own" : "the profile’s"))}`).join(", ");
+    };
+    return FIELDS[segment].filter((field) => !same(before[field], this.scenario[field])).map(inner).join(", ");
   }
 
   isChanged(segment: Segment): boolean {
