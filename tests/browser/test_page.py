@@ -278,10 +278,10 @@ def test_the_baseline_is_kept_and_reset_clears_it(reader, served):
     page.goto(served)
     page.wait_for_selector("#finding")
     assert "vs=none" in page.url
-    page.on("dialog", lambda dialog: dialog.accept())
     page.keyboard.press("Control+k")
     page.keyboard.type("reset")
     page.keyboard.press("Enter")
+    page.locator("dialog").get_by_role("button", name="Reset", exact=True).click()
     page.wait_for_function("() => !location.hash.includes('vs=')")
     assert "from" in page.inner_text("[data-kpi=tpot] .d")
 
