@@ -16,7 +16,7 @@ from rooflab import api
 from rooflab.cli import main
 from rooflab.document import charts, curves, words
 from rooflab.document.elements import about
-from rooflab.units import InputError
+from rooflab.units import InputError, short
 from rooflab.units import format as shown
 
 FP8 = {"model": "llama-3.1-70b", "on": "4x h100-sxm", "tp": 4, "batch": 128, "prompt": 2048, "weights": "fp8"}
@@ -286,6 +286,17 @@ def test_lines_lie_where_the_numbers_say_and_names_do_not_meet():
     assert all(two - one >= curves.LINE - 0.11 for one, two in itertools.pairwise(names))
     assert names[-1] <= curves.HEIGHT - curves.BOTTOM + 4
     assert curves.lines("said", [curves.Series(name="a", points=[(1.0, 0.0)])], [], [], "s", ("x", "y")) == ""
+
+
+def test_names_under_bars_do_not_meet_and_what_is_now_is_named():
+    kinds = {"weights": 1e9, "kv": 1e9, "transient": 0.0, "reserve": 1e9, "used": 3e9, "budget": 2e9}
+    rows = [{"batch": float(n), **kinds} for n in (*(2**k for k in range(11)), 5000)]
+    svg = curves.stacks("said", rows, "batch", 5000.0, short)
+    placed = [(float(x), name) for x, name in re.findall(r'x="([\d.]+)" y="230" text-anchor="middle">([^<]+)<', svg)]
+    assert "4.88 Ki" in [name for _, name in placed]
+    edges = sorted((x - 2.6 * len(name), x + 2.6 * len(name)) for x, name in placed)
+    assert all(one[1] <= two[0] for one, two in itertools.pairwise(edges))
+    assert svg.count("×") == len(rows)
 
 
 def test_the_command_line_writes_the_same_page(capsys, tmp_path, monkeypatch):

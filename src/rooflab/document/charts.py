@@ -236,8 +236,9 @@ def memory_strip(memory: dict[str, Any], title: str) -> str:
         out.append(f'<rect class="over" x="{edge:.1f}" y="13" width="{WIDTH - edge:.1f}" height="30"/>')
     out.append(f'<path class="roof" d="M{min(edge, WIDTH - 1):.1f},8V48"/>')
     words = f"{shown(memory['capacity'], 'byte')} there, {rest}"
+    side, anchor = (-6.0, "end") if edge > len(words) * LETTER + 8 else (6.0, "start")
     out.append(
-        f'<text class="lab" x="{min(edge, WIDTH - 1) - 6:.1f}" y="9" text-anchor="end">{escape(words)}</text></svg>'
+        f'<text class="lab" x="{min(edge, WIDTH - 1) + side:.1f}" y="9" text-anchor="{anchor}">{escape(words)}</text></svg>'
     )
     return "".join(out)
 

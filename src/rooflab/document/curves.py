@@ -151,14 +151,24 @@ def stacks(said: str, rows: Sequence[dict[str, float]], key: str, now: float, na
             out.append(
                 f'<text class="bad" x="{middle:.1f}" y="{max(y(row["used"]) - 4, 11):.1f}" text-anchor="middle">×</text>'
             )
-        strong = ' class="labs"' if row[key] == now else ""
-        out.append(
-            f'<text{strong} x="{middle:.1f}" y="{base + 14}" text-anchor="middle">{escape(name(row[key]))}</text>'
-        )
-    limit = f"{shown(budget, 'byte')} there"
+    middles = [(LEFT + pitch * (index + 0.5), name(row[key]), row[key] == now) for index, row in enumerate(rows)]
+    out += _below(middles, base + 14)
     out.append(
         f'<path class="axis" d="M{LEFT},{base}H{right}"/><path class="limit" d="M{LEFT},{y(budget):.1f}H{right}"/>'
     )
-    out.append(f'<text class="bad halo" x="{LEFT + 2}" y="{y(budget) - 4:.1f}">{escape(limit)}</text>')
+    out.append(f'<text class="bad" x="2" y="10">{escape(shown(budget, "byte"))} there</text>')
     out.append(f'<text class="lab" x="{right}" y="{HEIGHT - 4}" text-anchor="end">{escape(key)}</text>')
     return "".join([*out, "</svg>"])
+
+
+def _below(places: Sequence[tuple[float, str, bool]], y: float) -> list[str]:
+    """Names under their bars: the one that is now in any case, its neighbours where there is room."""
+    out, taken = [], []
+    for middle, name, strong in sorted(places, key=lambda place: (not place[2], place[0])):
+        half = len(name) * LETTER * (1.1 if strong else 1.0) / 2 + 2
+        if any(middle - half < right and left < middle + half for left, right in taken):
+            continue
+        taken.append((middle - half, middle + half))
+        kind = ' class="labs"' if strong else ""
+        out.append(f'<text{kind} x="{middle:.1f}" y="{y}" text-anchor="middle">{escape(name)}</text>')
+    return out

@@ -27,11 +27,8 @@ BUDGET = (
     ("reserve", "reserve"),
     ("used", "together"),
 )
-REGIMES = {
-    "compute-bound": "compute",
-    "kv-bound": "the KV cache",
-    "memory-bound": "the weights",
-}
+REGIMES = {"compute-bound": "compute takes", "kv-bound": "the KV cache takes", "memory-bound": "the weights take"}
+"""What takes most of a step, with its verb."""
 
 
 def limits(chip: Chip, notes: Sequence[str]) -> list[str]:
@@ -64,7 +61,7 @@ def _finding(chip: Chip) -> str:
         memory = f"; memory holds {room:,.0f} sequences, fewer than the device wants"
     return (
         f"This device wants a batch near {about(chip['good_batch'])}{past}. At batch {chip['batch']:,.0f} and "
-        f"{chip['context']:,.0f} tokens {REGIMES.get(chip['regime'], chip['regime'])} takes most of a step{memory}."
+        f"{chip['context']:,.0f} tokens {REGIMES[chip['regime']]} most of a step{memory}."
     )
 
 

@@ -63,7 +63,7 @@ svg .kind.workspace{{fill:var(--act);stroke:var(--memory)}}svg .kind.reserve{{fi
 svg .on.weights{{fill:var(--on-weights)}}svg .on.kv,svg .on.workspace{{fill:var(--on-memory)}}svg .on.reserve{{fill:var(--ink)}}
 nav ul{{list-style:none;padding:0;display:flex;flex-wrap:wrap;gap:2px 16px;font-size:12.5px}}
 a{{color:var(--ink2);text-underline-offset:3px}}
-.pair{{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr));gap:12px 20px}}
+.pair{{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,330px),1fr));gap:12px 20px}}
 figure{{margin:0;min-width:0}}figcaption{{font-size:12.5px;font-weight:540;color:var(--ink2);margin:0 0 4px}}
 .pair,details{{margin:6px 0 0}}summary{{cursor:pointer;font-size:12.5px;color:var(--ink2);padding:4px 0}}
 td code{{display:inline-block;min-width:200px}}td small{{color:var(--ink3);font-size:11.5px}}
