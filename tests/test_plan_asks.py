@@ -117,7 +117,7 @@ def test_sources_of_a_machine():
         "h200-sxm": "carried",
         "tpu-v5p": "none",
     }
-    assert api.answer({"kind": "rules", **asked, "on": "4x h100-sxm", "prices": "roofline"})["measured"] == ""
+    assert api.answer({"kind": "rules", **asked, "on": "4x h100-sxm", "prices": "roofline"})["measured"] == "own"
     card = next(one for one in found["tpu-v5p"]["sources"] if one["key"] == "S5")
     assert card["url"].startswith("https://")
     assert {"tpu-v5e", "tpu-v6e"} <= set(card["used_by"])

@@ -961,7 +961,7 @@ export interface RulesReport {
   glossary: Record<string, unknown>[];
   guidance: Record<string, unknown>;
   sources: SourceReport[];
-  measured: "" | "carried" | "none" | "own";
+  measured: "carried" | "none" | "own";
 }
 
 /** One check. */

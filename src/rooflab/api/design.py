@@ -433,7 +433,7 @@ def answer_rules(ask: RulesAsk) -> RulesReport:
         glossary=[msgspec.to_builtins(one) for one in plan.glossary(asked)],
         guidance=guidance,
         sources=sources_of(asked.system, priced),
-        measured=measured(asked.system, priced),
+        measured=measured(asked.system),
     )  # fmt: skip
 
 

@@ -383,8 +383,8 @@ class RulesReport(_Report, frozen=True, kw_only=True, tag="rules"):
     glossary: list[dict[str, Any]]
     guidance: dict[str, Any]
     sources: list[SourceReport]
-    measured: Literal["own", "carried", "none", ""]
-    """Whether kernels of this device were measured: its own, another's carried over, none; empty where a roofline prices."""
+    measured: Literal["own", "carried", "none"]
+    """Whether kernels of this device were measured: its own, another's that carry over, or none; whatever prices it now."""
 
 
 Asks = SweepAsk | SuggestAsk | PlanAsk | ShardedAsk | CodesignAsk | RulesAsk

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from rooflab import catalog
 from rooflab.api.design_asks import SourceReport
-from rooflab.fitted import Fitted
+from rooflab.fitted import Fitted, fits_for
 from rooflab.measured import Measured
 from rooflab.parameters import Shelf
 from rooflab.system import System
@@ -76,10 +76,7 @@ def _citing() -> dict[str, tuple[str, ...]]:
     return {name: catalog.device(name).sources for name in catalog.device_names()}
 
 
-def measured(system: System, pricer: Any) -> Literal["own", "carried", "none", ""]:
-    """Whether the machine's kernels were measured: own, carried (from another device), none; empty for a roofline."""
-    fits = fits_of(pricer)
-    if fits is None:
-        return ""
-    devices = [shelf.device for shelf in fits.shelves]
+def measured(system: System) -> Literal["own", "carried", "none"]:
+    """Whether kernels of the machine's device were measured: its own, another's that carry over, or none."""
+    devices = [shelf.device for shelf in fits_for(system).shelves]
     return "own" if system.device.name in devices[:1] else "carried" if devices else "none"

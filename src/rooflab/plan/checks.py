@@ -150,7 +150,7 @@ def _knee(asked: Scenario, _found: Estimate, row: Mapping[str, Any]) -> Found:
     low, high = float(row["low"]), float(row["high"])
     batch = float(asked.work.batch)
     ratio = batch / critical
-    says = f"batch {batch:g} is {ratio:.2f} × the critical batch {critical:.0f}; aim for {low:g} to {high:g} ×"
+    says = f"batch {batch:g} is {ratio:.2f} × the critical batch {critical:,.0f}; aim for {low:g} to {high:g} ×"
     return low <= ratio <= high, ratio, low, "1", says
 
 

@@ -34,7 +34,7 @@ export function givenIn(ops: OpReport[], reports: (ExplainReport | null)[]): Fou
   const rows = ops.map((op, at): Reached => {
     const row: Reached = { op, compute: null, memory: null, launch: null, source: "" };
     for (const line of reports[at]?.lines ?? []) {
-      if (/_time$/.test(line.quantity)) row.source = line.source;
+      if (/_time$/.test(line.quantity)) row.source = line.source.startsWith("requirement") ? "roofline of counted work" : line.source;
       for (const [symbol, basis] of Object.entries(line.bases)) {
         const value = line.inputs[symbol];
         if (typeof value !== "number") continue;
