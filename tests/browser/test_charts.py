@@ -74,6 +74,10 @@ def test_a_chart_is_one_stop_and_t_shows_its_table(reader, served):
         assert page.locator(".tip").count() == 1
     page.keyboard.press("Escape")
     assert page.locator(".tip").count() == 0
+    panel(page, "Roofline").locator("svg.chart").scroll_into_view_if_needed()
+    box = panel(page, "Roofline").locator("[data-op=norm] .focus").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2 + 17, box["y"] + box["height"] / 2 + 12)  # nearest within 24 pixels
+    assert "Norms" in page.locator(".tip b").first.inner_text()
     panel(page, "Roofline").locator(".pt[tabindex='0']").focus()
     page.keyboard.press("Enter")
     page.wait_for_function("() => location.hash.includes('sel=op:')")
@@ -93,7 +97,11 @@ def test_columns_are_chosen_and_remembered_and_the_file_has_all(reader, served):
     table.wait_for()
     menu(page, "Slowest operators", "Columns")
     page.get_by_role("menuitemcheckbox", name="Launch").click()
-    assert "Launch" not in table.locator("thead").inner_text()
+    page.wait_for_function(
+        "() => !document.querySelector('table[aria-label=\"Operators by time\"] thead').innerText.includes('Launch')"
+    )
+    page.get_by_role("menuitemcheckbox", name="Per pass").click()  # the list stays open
+    assert "Per pass" not in table.locator("thead").inner_text()
     page.reload()
     page.wait_for_selector("[data-status=ready]")
     table.wait_for()
