@@ -20,14 +20,18 @@ function sentence(name: string): string {
   return plain.charAt(0).toUpperCase() + plain.slice(1);
 }
 
+/** Which layers are meant, where a model has several kinds. */
+export function layersName(layers: string): string {
+  const [kind = "", other] = layers.split(".");
+  const said = /^w\d+$/.test(kind) ? `window ${Number(kind.slice(1)).toLocaleString("en-GB")}` : (LAYERS[kind] ?? `${kind.replaceAll("_", " ")} layers`);
+  return other ? `${said} (${other})` : said;
+}
+
 /** An operator in words; operators of some layers only say which. */
 export function operatorName(name: string): string {
   const [base = name, layers] = name.split("@");
   const plain = OPERATORS[base] ?? sentence(base);
-  if (!layers || /^(experts|shared|router)/.test(base)) return plain;
-  const [kind = "", other] = layers.split(".");
-  const said = /^w\d+$/.test(kind) ? `window ${Number(kind.slice(1)).toLocaleString("en-GB")}` : (LAYERS[kind] ?? `${kind.replaceAll("_", " ")} layers`);
-  return `${plain}, ${said}${other ? ` (${other})` : ""}`;
+  return !layers || /^(experts|shared|router)/.test(base) ? plain : `${plain}, ${layersName(layers)}`;
 }
 
 export function partName(name: string): string {
@@ -114,11 +118,21 @@ export function levelNames(links: string[]): string[] {
 
 type Shelved = Record<string, unknown>;
 
+export interface Link {
+  name: string;
+  /** As people write it, where the name does not say it. */
+  title: string;
+  bandwidth: number;
+  latency: number;
+  size: number;
+  topology: string;
+}
+
 /** Links of a system as the catalog lists them, innermost first. */
-export function linksOf(shelves: { systems?: Shelved[]; devices?: Shelved[] }, on: unknown): { name: string; bandwidth: number; latency: number; size: number; topology: string }[] {
+export function linksOf(shelves: { systems?: Shelved[]; devices?: Shelved[] }, on: unknown): Link[] {
   const name = typeof on === "string" ? on.replace(/^\s*\d+\s*[x×*]\s*/, "") : "";
   const row = shelves.systems?.find((each) => each.name === name) ?? shelves.devices?.find((each) => each.name === name);
-  return (row?.levels ?? []) as { name: string; bandwidth: number; latency: number; size: number; topology: string }[];
+  return (row?.levels ?? []) as Link[];
 }
 
 export function levelsOf(shelves: { systems?: Shelved[]; devices?: Shelved[] }, on: unknown): string[] {

@@ -54,4 +54,13 @@ describe("a change", () => {
     expect(changed({ ...s, on: "8x h100-sxm" }, { tp: 2 }).on).toBe("8x h100-sxm"); // it had room to spare
     expect(devicesOf({ ...s, dp: 2 })).toBe(8);
   });
+  it("takes the layout along where devices go away", () => {
+    const s = scenario({ model: "m", on: "4x h100-sxm", tp: 4 });
+    expect(changed(s, { on: "2x h100-sxm" })).toMatchObject({ on: "2x h100-sxm", tp: 2, dp: 1 });
+    expect(changed(s, { on: "3x h100-sxm" }).tp).toBe(2); // a divisor of the four that shared the heads
+    expect(changed(s, { on: "h100-sxm" }).tp).toBe(1);
+    expect(changed({ ...s, on: "8x h100-sxm", dp: 2 }, { on: "4x h100-sxm" })).toMatchObject({ tp: 4, dp: 1 });
+    expect(changed(s, { on: "8x h100-sxm" }).tp).toBe(4);
+    expect(changed(s, { on: "2x h200-sxm" }).tp).toBe(4); // another device: nothing is guessed
+  });
 });

@@ -143,7 +143,7 @@ def _width_rules(model: Model, layout: Layout) -> list[Rule]:
     for ffn in {block.ffn: None for block in model.blocks}:
         if isinstance(ffn, Dense):
             rules.append(
-                Rule(_whole(ffn.width, ranks), f"{shown} ranks do not divide the feed-forward width {ffn.width}")
+                Rule(_whole(ffn.width, ranks), f"{shown} ranks do not divide the feed-forward width {ffn.width:,}")
             )
         elif isinstance(ffn, MoE):
             mixtures += 1
@@ -157,13 +157,13 @@ def _width_rules(model: Model, layout: Layout) -> list[Rule]:
             whole = (width_ranks >= 1) & (width_ranks % 1 == 0)
             rules.append(Rule(whole, group))
             safe = num.where(whole, width_ranks, 1)
-            split = f"{_shown_value(width_ranks)} ranks do not divide the expert width {ffn.width}"
+            split = f"{_shown_value(width_ranks)} ranks do not divide the expert width {ffn.width:,}"
             rules.append(Rule(_whole(ffn.width, safe), split))
             if ffn.shared_width:
                 rules.append(
                     Rule(
                         _whole(ffn.shared_width, ranks),
-                        f"{shown} ranks do not divide the shared width {ffn.shared_width}",
+                        f"{shown} ranks do not divide the shared width {ffn.shared_width:,}",
                     )
                 )
     if not mixtures:

@@ -341,3 +341,37 @@ def test_a_field_is_varied_alone(reader, served, segment, knob, shown):
             return box.top >= 0 && box.bottom <= innerHeight;
         }"""
     )
+
+
+def test_fewer_devices_take_the_layout_along(reader, served):
+    """B-060, F-02: two devices for a layout of four halve its ranks, and say so; an address that asks for it is offered both."""
+    page = reader().open(served + "#/step")
+    page.wait_for_selector("[data-status=ready]")
+    page.click("[data-segment=system]")
+    page.get_by_label("Devices", exact=True).fill("2")
+    page.wait_for_function("() => location.hash.includes('h100-sxm*2') && location.hash.includes('l=tp2')")
+    page.goto(served + "#/step?m=llama-3.1-70b&s=h100-sxm*2&l=tp4&w=2048-256-b8&p=wfp8")
+    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('Not evaluated')")
+    page.get_by_role("button", name="Use 4 devices").wait_for()
+    page.get_by_role("button", name="Use TP 2").click()
+    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('memory-bound')")
+
+
+def test_stages_have_names_and_findings_are_sentences(reader, served):
+    """D-102, D-103: no stage is shown by its letter alone; what takes longest is named whatever the profile calls it."""
+    one = reader()
+    for profile, longest in (
+        ("sharded", "Attention scores"),
+        ("envelope", "Feed-forward weights"),
+        ("classroom", "Matrix products"),
+    ):
+        page = one.open(served + f"#/step?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b64&p=wfp8&f={profile}")
+        page.wait_for_function(
+            "(name) => document.querySelector('#finding').textContent.includes(`the longest part is ${name} with`)",
+            arg=longest,
+        )
+        names = page.eval_on_selector_all(
+            ".tbl[aria-label='Operators by time'] tbody tr td:first-child", "(all) => all.map((e) => e.innerText)"
+        )
+        assert names
+        assert not [name for name in names if re.match(r"^C?[SFC]\d", name)]

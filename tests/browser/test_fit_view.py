@@ -110,15 +110,60 @@ def test_the_tables_are_the_rules_report(reader, served):
     """D-112, D-113, D-120: shapes whole and per device, heads of every rank, copies."""
     page = reader().open(served + "#/fit")
     page.wait_for_selector(".tbl")
-    assert "8192 × 2048" in page.inner_text(".tbl tr:has-text('W_Q')")
+    assert "8,192 × 2,048" in page.inner_text(".tbl tr:has-text('W_Q')")
+    assert "128,256 × 8,192" in page.inner_text(".tbl tr:has-text('embedding')")
+    used = fit()["memory"]
+    said = page.inner_text(".sum").replace("\xa0", " ")
+    assert f"weights {used['weights'] / 1e9:.1f} GB, cache {used['kv'] / 1e9:.1f} GB" in said
     page.get_by_role("button", name="Products").click()
-    assert "[128, 8192] · [8192, 2560]" in page.inner_text(".tbl tr:has-text('QKV')")
+    assert "(128 × 8,192) · (8,192 × 2,560)" in page.inner_text(".tbl tr:has-text('QKV')")
     page.get_by_role("button", name="Per device", exact=True).click()
     page.wait_for_selector("td:has-text('48–63')")
     assert page.locator(".tbl tbody tr").count() == 4
     page.get_by_role("button", name="Replicated").click()
     page.wait_for_selector("td:has-text('norms and biases')")
     assert "TP" in page.inner_text(".tbl tr:has-text('norms and biases')")
+
+
+def test_thousands_of_devices_are_one_picture(reader, served):
+    """D-106: 4,096 PEs in cubes in SIPs; the chosen one's cube beneath, walked with the arrows; who holds the same is said."""
+    page = reader().open(served + "#/fit?m=llama-3.1-70b&s=sip&l=tp8-cp64-dp8&w=32768-256-b4&p=wint4")
+    page.wait_for_selector(".crowd canvas")
+    label = page.get_attribute(".crowd", "aria-label")
+    assert "4,096 devices in cubes of 8 in SIPs of 16" in label
+    assert "512 hold the same bytes as rank 0" in label  # 64 context ranks of 8 replicas
+    assert page.locator(".units .sq").count() == 8
+    page.focus(".sq[aria-pressed=true]")
+    page.keyboard.press("End")
+    page.wait_for_selector("[data-rank='4095']")
+    assert "SIP 31, cube 511, PE 7" in page.inner_text("[data-rank='4095']")
+    page.click(".crowd canvas", position={"x": 2, "y": 2})
+    page.wait_for_selector("[data-rank='0']")
+
+
+def test_hybrid_and_latent_models_are_told_in_full(reader, served):
+    """D-112, D-113, D-120: recurrent state beside the cache, ranks with the same KV head, heads of a latent cache."""
+    page = reader().open(served + "#/fit?m=qwen3-next-80b-a3b&s=h200-sxm*8&l=tp8&w=32768-256-b64")
+    page.wait_for_selector(".sq.twin")
+    used = fit(model="qwen3-next-80b-a3b", on="8x h200-sxm", tp=8, prompt=32768, output=256, batch=64, weights=None)[
+        "memory"
+    ]
+    said = page.inner_text(".sum").replace("\xa0", " ")
+    assert f"cache {(used['kv'] - used['state']) / 1e9:.1f} GB, recurrent state {used['state'] / 1e6:.0f} MB" in said
+    assert page.locator(".sq.twin").count() == 4  # two KV heads over eight ranks
+    assert "36, gated delta net layers" in page.inner_text(".tbl tr:has-text('W_in')")
+    page.goto(served + "#/fit?m=deepseek-v3&s=h200-sxm*8&l=tp8&w=4096-256-b4&tab=ranks")
+    page.wait_for_selector("td:has-text('one latent')")
+    assert "16–31" in page.inner_text(".tbl tbody tr:nth-child(2)")
+
+
+def test_nothing_fits_is_said_with_what_it_would_take(reader, served):
+    """B-021, B-040: the weights alone are too much; what was tried, and how many devices would have to share it."""
+    page = reader().open(served + "#/fit?m=llama-3.1-405b&s=rtx-4090&w=8192-256-b64")
+    said(page, "The weights alone take")
+    page.wait_for_selector(".fixes .none")
+    assert "would have to share it" in page.inner_text(".fixes .none")
+    assert page.locator(".fix .good").count() == 0
 
 
 def test_a_hint_is_tried_with_one_click(reader, served):

@@ -28,6 +28,6 @@ export function effects(make: () => { scenario: Scenario; changes: { id: string;
 
 /** A refusal without the field's name in front. */
 export function reason(refused: string): string {
-  const text = refused.replace(/^([a-z_.]+: )(expected)?/, (_, field: string, expected = "") => expected && field.replace(/^..:/, (axis) => axis.toUpperCase()) + expected).replace(/\b(tp|pp|cp|dp|ep)=(\d+)/g, (_, axis: string, degree: string) => `${axis.toUpperCase()} ${degree}`);
+  const text = refused.replace(/^([a-z_.]+: )(expected)?/, (_, field: string, expected = "") => expected && field.replace(/^..:/, (axis) => axis.toUpperCase()) + expected).replace(/\b(tp|pp|cp|dp|ep)=(\d+)/g, (_, axis: string, degree: string) => `${axis.toUpperCase()} ${degree}`).replace(/\b(tp|pp|cp|dp|ep) may be/g, (said) => said.slice(0, 2).toUpperCase() + said.slice(2));
   return /^[a-z]+(?![a-z]*[-\d])/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text; // names stay as they are
 }

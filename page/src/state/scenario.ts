@@ -59,7 +59,21 @@ export function devicesOf(s: Pick<Scenario, "tp" | "pp" | "cp" | "dp" | "attenti
   return s.tp * s.pp * s.cp * s.dp * s.attention_dp;
 }
 
-/** The scenario with a change; a counted system follows the layout where it held just the layout before, or would be too small. */
+/** Degrees that so many devices hold: fewer replicas, then fewer ranks, each a divisor of what there was. */
+function fewer(s: Scenario, most: number): Change {
+  const cut: Change = {};
+  for (const axis of ["dp", "tp", "cp", "attention_dp", "pp"] as const) {
+    const rest = devicesOf({ ...s, ...cut, [axis]: 1 });
+    if (rest * s[axis] <= most) break;
+    cut[axis] = Math.max(1, ...Array.from({ length: s[axis] }, (_, at) => at + 1).filter((each) => s[axis] % each === 0 && rest * each <= most));
+  }
+  return cut;
+}
+
+/**
+ * The scenario with a change. A counted system follows the layout where it held just the layout before, or would be too small;
+ * the layout follows where the same devices become too few.
+ */
 export function changed(s: Scenario, change: Change): Scenario {
   const next = { ...s, ...change };
   const system = counted(next.on);
@@ -69,6 +83,8 @@ export function changed(s: Scenario, change: Change): Scenario {
     if (needed > system.count || devicesOf(s) === system.count) next.on = needed === 1 ? system.device : `${needed}x ${system.device}`;
   } else if (layout && !("on" in change) && typeof next.on === "string" && devicesOf(s) === 1 && devicesOf(next) > 1 && !known.systems.has(next.on)) {
     next.on = `${devicesOf(next)}x ${next.on}`;
+  } else if (!layout && typeof next.on === "string" && next.on !== s.on && (system?.device ?? next.on) === (counted(s.on)?.device ?? s.on)) {
+    return { ...next, ...fewer(next, system?.count ?? 1) };
   }
   return next;
 }

@@ -41,7 +41,7 @@ _OPEN: dict[type, dict[str, str]] = {
         **_under("hints", {"time": "s", "memory": "byte"}),
         **_under("copies", dict.fromkeys(("per_device", "waste"), "byte")),
         **_under("ranks", dict.fromkeys(
-            ("attention", "query", "key", "value", "out", "ffn", "weights", "kv", "workspace"), "byte"
+            ("attention", "query", "key", "value", "out", "ffn", "weights", "kv", "state", "workspace"), "byte"
         )),
         **_under("shapes", dict.fromkeys(("bytes", "bytes_per_device", "all_bytes", "all_per_device"), "byte")),
     },

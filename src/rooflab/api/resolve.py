@@ -323,7 +323,7 @@ def pricer_of(ask: _Placed, system: System, layout: Layout, used: Profile) -> tu
 def _allowed(model: Model, layout: Layout, system: System, used: Profile, reasons: list[str]) -> str:
     """What the first refused degree could be with everything else as it is, as the end of a message."""
     for axis in used.axes:
-        if not any(f"{axis}=" in reason for reason in reasons):
+        if not any(f"{axis}=" in reason or (axis == "tp" and "layout needs" in reason) for reason in reasons):
             continue
         others = {degree: msgspec.structs.replace(layout, **{axis: degree}) for degree in _DEGREES}
         right = [str(d) for d, other in others.items() if feasible(layout_rules(model, other, system, used))[0]]

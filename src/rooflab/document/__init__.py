@@ -106,8 +106,8 @@ def finding(report: Report) -> str:
     bound, top = step["bound"], max(step["ops"], key=lambda op: op["time"])
     most = share(step["terms"][bound] / step["time"] if step["time"] else 0.0)
     return (
-        f"{lead}Decode is {bound}-bound: {most} of each {shown(step['time'], 's')} step {MEANS[bound]}, "
-        f"and {operator_name(top['name'])} takes {share(top['share'])} of it."
+        f"{lead}Decode is {bound}-bound: {most} of each {shown(step['time'], 's')} step {MEANS[bound]}; "
+        f"the longest part is {operator_name(top['name'])} with {share(top['share'])}."
     )
 
 

@@ -58,10 +58,11 @@ def _effect(asked: Scenario, found: Estimate, change: dict[str, Any]) -> tuple[f
     if not allowed:
         return None
     other = asked.estimate(layout)
-    if found.mid is None or other.mid is None:
-        return None
+    saved = float(found.memory.used - other.memory.used)
+    if not found.memory.fits or found.mid is None or other.mid is None:
+        return 0.0, saved, True  # what does not fit has no time
     before, after = (x.mid.tpot if x.mid.tpot is not None else x.mid.ttft for x in (found, other))  # type: ignore[union-attr]
-    return float(before - after), float(found.memory.used - other.memory.used), found.mid.tpot is not None
+    return float(before - after), saved, found.mid.tpot is not None
 
 
 def _said(effect: tuple[float, float, bool]) -> str:
@@ -72,7 +73,7 @@ def _said(effect: tuple[float, float, bool]) -> str:
         parts.append(f"{'frees' if memory > 0 else 'takes'} {format(abs(memory), 'byte')} on each device")
     if abs(time) > 0:
         parts.append(
-            f"{'saves' if time > 0 else 'costs'} {format(abs(time), 's')} {'a token' if token else 'of the prompt'}"
+            f"{'saves' if time > 0 else 'costs'} {format(abs(time), 's', 3)} {'a token' if token else 'of the prompt'}"
         )
     return " and ".join(parts) or "changes nothing"
 
@@ -95,9 +96,7 @@ def _space(asked: Scenario, found: Estimate) -> Iterator[Hint]:
         text = f"fits with {format(float(memory.free), 'byte')} free on each device"
         yield Hint(category="SPACE", severity="good", message=text, change={}, time=None, memory=None)
         if share < SMALL and asked.layout.devices() > 1:
-            text = (
-                f"only {share:.0%} of the memory is used: a larger batch or fewer devices would use the machine better"
-            )
+            text = f"only {share * 100:.0f} % of the memory is used: a larger batch or fewer devices would use the machine better"
             yield Hint(category="SPACE", severity="info", message=text, change={}, time=None, memory=None)
         return
     yield Hint(
@@ -159,11 +158,11 @@ def _alternatives(asked: Scenario, found: Estimate) -> Iterator[Hint]:
         if found.mid is not None and changed.mid is not None and changed.mid.ttft < found.mid.ttft:
             gain = float(found.mid.ttft - changed.mid.ttft)
             text = f"the ring is cheaper when {'queries' if other == 'qoml' else 'keys and values'} travel"
-            message = f"{text}: saves {format(gain, 's')} of the prompt's pass"
+            message = f"{text}: saves {format(gain, 's', 3)} of the prompt's pass"
             yield Hint(category="COMM", severity="info", message=message, change=change, time=0.0, memory=0.0)
         shown = _ring_shows(found)
         if shown > 0:
-            message = f"the context-parallel ring is not hidden: {format(shown, 's')} of the prompt's pass"
+            message = f"the context-parallel ring is not hidden: {format(shown, 's', 3)} of the prompt's pass"
             yield Hint(category="COMM", severity="warn", message=message, change={}, time=None, memory=None)
     wider = {"tp": "tp_cp", "tp_cp": "tp_cp_dp"}.get(layout.ffn_scope)
     adds = layout.cp if wider == "tp_cp" else layout.dp
@@ -196,8 +195,6 @@ def _shares(asked: Scenario, found: Estimate) -> Iterator[Hint]:
             change = {axis: int(getattr(layout, axis)) * 2}
             effect = _effect(asked, found, change)
             if effect is not None and effect[1] > 0:
-                text = (
-                    f"{kind} take{'s' if kind == 'the cache' else ''} {share:.0%} of the memory; {axis} {change[axis]}"
-                )
+                text = f"{kind} take{'s' if kind == 'the cache' else ''} {share * 100:.0f} % of the memory; {axis} {change[axis]}"
                 yield _hint("SPACE", "info", text, change, effect)
                 break

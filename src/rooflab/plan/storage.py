@@ -34,6 +34,8 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     """Times the tensor exists in the replica."""
     waste: float
     """Bytes per device beyond an even share of one copy."""
+    shared: bool
+    """Whether every replica holds the same: weights that are not cut over the replicas."""
 
 
 def _resident(model: Model, precision: Precision, layout: Layout) -> dict[str, float]:
@@ -70,6 +72,7 @@ def copies(model: Model, precision: Precision, layout: Layout, *, context: float
     whole = _everything(model, precision, Layout(), float(context), float(batch))
     mine = _everything(model, precision, inside, float(context), float(batch))
     devices = float(inside.devices())
+    cut = _resident(model, precision, layout)
     found = []
     for tensor, per_device in mine.items():
         ranks = devices / float(layout.pp) if tensor in ("embedding", "output head") else devices
@@ -84,6 +87,7 @@ def copies(model: Model, precision: Precision, layout: Layout, *, context: float
                 across=across,
                 copies=count,
                 waste=max(uneven, 0.0) if across else 0.0,
+                shared=tensor in cut and cut[tensor] >= per_device,
             )
         )
     return tuple(sorted(found, key=lambda one: -one.waste))
@@ -124,7 +128,8 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of its feed-forward weights, experts included, over its layers."""
     weights: float
     kv: float
-    """Cache and recurrent state."""
+    state: float
+    """Recurrent state."""
     workspace: float
 
 
@@ -154,7 +159,7 @@ def ranks(
         held = max(mixer.kv_heads / tp, 1.0) if layout.kv_shard == "replicate" else mixer.kv_heads / tp
         one = plain * share * model.hidden * precision.weight_size(precision.attention)
         each = (
-            one * mixer.heads / tp * mixer.head_dim,
+            one * mixer.heads / tp * mixer.head_dim * (2 if mixer.gate else 1),
             one * held * mixer.head_dim,
             one * held * mixer.value_dim,
             one * mixer.heads / tp * mixer.value_dim,
@@ -175,7 +180,8 @@ def ranks(
                 out=each[3],
                 ffn=kept.get("feed-forward weights", 0.0) + kept.get("expert weights", 0.0),
                 weights=weights,
-                kv=cache + state,
+                kv=cache,
+                state=state,
                 workspace=workspace,
             )
         )
