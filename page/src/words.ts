@@ -59,14 +59,6 @@ export function deviceName(name: string): string {
     .replace(/\b(\d+)GB\b/, "$1\u00a0GB");
 }
 
-/** nvlink4 is NVLink 4, pcie5-x16 PCIe 5 x16, network-400g Network 400G. */
-export function linkName(name: string): string {
-  return name
-    .replace(/^nvlink(\d)/, "NVLink $1").replace(/^pcie(\d)/, "PCIe $1").replace(/^ici-/, "ICI ").replace(/^neuronlink/, "NeuronLink").replace(/^network-(\d+)g/, "Network $1\u00a0Gb/s").replace("roce", "RoCE").replace(/h800|c2c|mi\d+/, (code) => code.toUpperCase())
-    .replace(/-/g, " ")
-    .replace(/^[a-z](?=[a-z]{2})/, (first) => first.toUpperCase());
-}
-
 export function formatName(name: string): string {
   return name
     .replaceAll("_", " ")

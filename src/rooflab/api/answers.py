@@ -418,7 +418,15 @@ def _link_rows() -> list[dict[str, Any]]:
         table = catalog.link_table(name)
         figures = {field: parse(table[field], unit) for field, unit in (("bandwidth", "byte/s"), ("latency", "s"))}
         rest = {field: table[field] for field in ("topology", "confidence")}
-        rows.append({"name": name, **figures, **rest, "note": next(iter(table.get("notes", ())), "")})
+        rows.append(
+            {
+                "name": name,
+                "title": table.get("title", name),
+                **figures,
+                **rest,
+                "note": next(iter(table.get("notes", ())), ""),
+            }
+        )
     return rows
 
 

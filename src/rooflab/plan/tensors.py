@@ -134,7 +134,13 @@ def _tensors(
         rows = f"{_count(model.vocab)} × {_count(model.hidden)}" if mine.part == "embedding" else "vectors"
         vocab = model.vocab / float(layout.tp)
         per_device = f"{_count(vocab)} × {_count(model.hidden)}" if mine.part == "embedding" else rows
-        split = "on another pipeline stage" if elsewhere else "rows by tp" if mine.part == "embedding" and layout.tp > 1 else "held whole"
+        split = (
+            "on another pipeline stage"
+            if elsewhere
+            else "rows by tp"
+            if mine.part == "embedding" and layout.tp > 1
+            else "held whole"
+        )
         yield _row(_NAMES.get(base, base), kind, part, rows, per_device, split, layers, (0.0, 0.0), sizes)
         return
     groups = _groups(model, base, whole, mine)
