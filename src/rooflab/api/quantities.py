@@ -47,7 +47,8 @@ _OPEN: dict[type, dict[str, str]] = {
     },
     CatalogReport: _under("rows", {
         "memory": "byte", "memory_bandwidth": "byte/s", "flop_rate": "FLOP/s", "power": "W", "price": "USD/s", "bytes": "byte",
-        "max_context": "token", "bandwidth": "byte/s", "latency": "s", "levels.bandwidth": "byte/s", "levels.latency": "s", "rates": "1",
+        "max_context": "token", "bandwidth": "byte/s", "latency": "s",
+        "levels.bandwidth": "byte/s", "levels.latency": "s", "rates": "1",
     }),
     ChipReport: {
         **_under("chip", {
