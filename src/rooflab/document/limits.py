@@ -165,7 +165,7 @@ def _over_context(chip: Chip) -> str:
         said = "Batch at the knee: " + ", ".join(
             f"{about(batch)} at {context:,.0f} tokens" for context, batch in points
         )
-        ticks = [(each["context"], short(each["context"])) for each in curves["knee"]]
+        ticks = [(each["context"], short(each["context"])) for each in curves["memory_vs_context"]]
         parts.append(
             _caption(f"Knee against context{beyond}")
             + lines(said, [Series(name="", points=points)], marks, ticks, "1", ("context", "batch at the knee"))

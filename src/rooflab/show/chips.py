@@ -20,7 +20,6 @@ from rooflab.show.elements import (
     notes,
     share,
 )
-from rooflab.units import MISSING
 from rooflab.units import format as shown
 
 
@@ -60,7 +59,7 @@ def _figures(chip: Mapping[str, Any]) -> Table:
         ("Balance context", "L*", balance, "a cache costs as much as a token"),
         ("Knee batch", "B_knee", _or(chip["knee_batch"], "1", "none"), "compute catches up with all memory"),
         ("Batch to aim for", "2·B*", shown(chip["good_batch"], "1"), "a larger one buys little"),
-        ("Sequences that fit", "", fits, "caches beside weights, one device"),
+        ("Sequences that fit", "", fits, "beside weights, buffers and reserve"),
         ("Share of the peak", "", f"{chip['utilization']:.1%}", "approached by large batches"),
         ("Memory of one device", "", shown(memory["used"], "byte"), _of_memory(memory)),
     ]
@@ -150,14 +149,11 @@ def _by_batch(chip: Mapping[str, Any]) -> Table:
 
 def _by_context(chip: Mapping[str, Any]) -> Table:
     """Knee and memory against the context, at the batch asked for."""
-    curves = chip["curves"]
-    memory = {point["context"]: point for point in curves["memory_vs_context"]}
+    knees = {point["context"]: point["batch"] for point in chip["curves"]["knee"]}
     rows = []
-    for point in curves["knee"]:
-        held = memory.get(point["context"])
-        used = shown(held["used"], "byte") if held else MISSING
-        fits = Cell("no", "bad") if held and held["over_budget"] else Cell("yes", "good")
-        rows.append((shown(point["context"], "token"), _or(point["batch"], "1", "none"), used, fits if held else ""))
+    for held in chip["curves"]["memory_vs_context"]:
+        context, fits = held["context"], Cell("no", "bad") if held["over_budget"] else Cell("yes", "good")
+        rows.append((shown(context, "token"), _or(knees[context], "1", "none"), shown(held["used"], "byte"), fits))
     columns = (
         Column("Context", right=True),
         Column("knee batch", right=True),
