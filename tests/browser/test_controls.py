@@ -267,7 +267,7 @@ def test_the_charts_of_limits_are_walked_by_the_keyboard(reader, served):
     stacks.focus()
     page.keyboard.press("End")
     page.wait_for_function(
-        "(e) => /batch 1,024: Weights/.test(e.textContent)",
+        "(e) => /batch 1,024: .*Weights/.test(e.textContent)",
         arg=stacks.locator("xpath=following-sibling::span[@aria-live]").element_handle(),
     )
 
