@@ -20,7 +20,7 @@ from rooflab.sim import arrays, cluster, compiled, draws, fast, streams, tabled,
 from rooflab.sim.cluster import simulate
 from rooflab.sim.measure import measure
 from rooflab.sim.schedule import POLICIES, LeastLoaded, Limits
-from rooflab.sim.surface import LineSurface, SceneSurface, _lines
+from rooflab.sim.surface import HostWork, LineSurface, SceneSurface, _lines
 from rooflab.sim.traffic import Traffic, closed_loop, lengths, open_loop
 
 needs_numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason="Numba is not installed")
@@ -215,7 +215,8 @@ def h100():
     from rooflab.api.resolve import setting_of
     from rooflab.api.simulate_asks import SimulateAsk
 
-    return SceneSurface(scene_of(setting_of(SimulateAsk(model="llama-3.1-8b", on="h100-sxm"))), bits=40)
+    host = HostWork(step=7e-4, sequence=1.1e-5, request=2.4e-3)
+    return SceneSurface(scene_of(setting_of(SimulateAsk(model="llama-3.1-8b", on="h100-sxm"))), bits=40, host=host)
 
 
 @needs_numba

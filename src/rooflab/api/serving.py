@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from rooflab import loaded
 from rooflab.api.answers import scene_of
 from rooflab.api.resolve import Setting
 from rooflab.api.simulate_asks import SimulateAsk
@@ -17,7 +18,7 @@ from rooflab.sim import fast, place, study, traces
 from rooflab.sim.clock import bits_for
 from rooflab.sim.cluster import Transfer
 from rooflab.sim.schedule import Limits, policy, router
-from rooflab.sim.surface import SceneSurface, Speculation
+from rooflab.sim.surface import HostWork, SceneSurface, Speculation
 from rooflab.sim.traffic import MANY, Traffic, burst, closed_loop, conversations, lengths, open_loop
 from rooflab.units import InputError, format, parse, shown
 
@@ -232,9 +233,34 @@ def _swapped(ask: SimulateAsk, setting: Setting, limits: Limits, per_token: floa
     return msgspec.structs.replace(limits, host_blocks=blocks, swap_time=block / rate), said
 
 
+def _host(ask: SimulateAsk, setting: Setting) -> tuple[HostWork, list[str]]:
+    """The engine's host work, fitted beside the prices of its kernels, and what is counted; sets the launches of its kernels."""
+    if not isinstance(setting.pricer, Fitted):
+        return HostWork(), [
+            "iterations take what their operators take: no engine's host work is counted beside these prices; estimate with "
+            "concurrency counts it, so its times are longer"
+        ]
+    made = loaded.engine("vllm-sync" if ask.engine == "vllm" and not ask.ahead else ask.engine)
+    setting.pricer.launch_scale = made.launch_scale
+    host = HostWork.of(made)
+    said = [
+        f"host work of {made.title}: {format(host.step, 's')} an iteration, {format(host.sequence, 's')} a sequence in it and "
+        f"{format(host.request, 's')} a prompt, as estimate with concurrency counts it; fitted on runs of one model on one device"
+    ]
+    if ask.concurrency is not None:
+        said.append(
+            "estimate with the same concurrency has the same time per token within a few % where lengths vary; its first token "
+            f"comes later by the {format(made.arrival, 's')} in which a request reaches the scheduler and by the "
+            f"{float(made.synchrony):.0%} of the requests that it lets start together; here users all start at once, and answers "
+            "of one length keep them in step"
+        )
+    return host, said
+
+
 def setup_of(ask: SimulateAsk, setting: Setting, source: Source) -> tuple[study.Setup, list[str], float]:
     """The engine to simulate, notes about it, and the cache bytes of a token on one device."""
     alone = msgspec.structs.replace(setting, layout=msgspec.structs.replace(setting.layout, dp=1))
+    host, hosting = _host(ask, setting)
     scene = scene_of(alone)
     typical = source.typical()
     blocks = None if ask.kv_tokens is None else max(1, ask.kv_tokens // ask.block_tokens)
@@ -258,7 +284,7 @@ def setup_of(ask: SimulateAsk, setting: Setting, source: Source) -> tuple[study.
     transfer, said = _transfer(ask, alone, per_token) if divides else (None, "")
     horizon = _horizon(ask, source)
     setup = study.Setup(
-        surface=_surface(scene, bits_for(horizon), draft),
+        surface=_surface(scene, bits_for(horizon), draft, host),
         limits=limits,
         policy=ask.policy,
         replicas=ask.replicas,
@@ -270,7 +296,7 @@ def setup_of(ask: SimulateAsk, setting: Setting, source: Source) -> tuple[study.
         power=_number(setting.system.device.power),
         loop=ask.loop,
     )
-    return setup, _notes(ask, setting, setup, [text for text in (said, swapping) if text]), per_token
+    return setup, _notes(ask, setting, setup, [*(text for text in (said, swapping) if text), *hosting]), per_token
 
 
 _SURFACES: list[SceneSurface] = []
@@ -287,11 +313,11 @@ def _same(a: Scene, b: Scene) -> bool:
     return a.pricer is b.pricer
 
 
-def _surface(scene: Scene, bits: int, draft: Speculation | None) -> SceneSurface:
+def _surface(scene: Scene, bits: int, draft: Speculation | None, host: HostWork) -> SceneSurface:
     for found in list(_SURFACES):
-        if found.bits == bits and found.speculation == draft and _same(found.scene, scene):
+        if (found.bits, found.speculation, found.host) == (bits, draft, host) and _same(found.scene, scene):
             return found
-    made = SceneSurface(scene, bits, draft)
+    made = SceneSurface(scene, bits, draft, host)
     _SURFACES[:] = [made, *_SURFACES][:8]
     return made
 

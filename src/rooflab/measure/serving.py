@@ -19,11 +19,10 @@ from rooflab.fitted import Fitted
 from rooflab.measure import endtoend, spelling
 from rooflab.measure.endtoend import number, rows_of, whole
 from rooflab.profiles import profile
-from rooflab.sim.clock import ticks
 from rooflab.sim.cluster import simulate
 from rooflab.sim.compare import vllm_limits
 from rooflab.sim.schedule import Limits
-from rooflab.sim.surface import SceneSurface, Segment, StepSurface
+from rooflab.sim.surface import HostWork, SceneSurface, Segment, StepSurface
 from rooflab.sim.traffic import Traffic
 from rooflab.units import InputError
 from rooflab.work import Layout
@@ -69,21 +68,6 @@ class Shared:
 
     def mixed(self, batch: int, total: int, chunks: list[tuple[int, int]]) -> int:
         return self.inner.mixed(batch * self.replicas, total * self.replicas, chunks * self.replicas)
-
-
-class Hosted:
-    """Iterations with an engine's host work between them, where it does not schedule ahead of the device."""
-
-    def __init__(self, inner: StepSurface, made: loaded.Engine):
-        self.inner, self.bits = inner, inner.bits
-        self.step, self.sequence = ticks(float(made.step), inner.bits), ticks(float(made.sequence), inner.bits)
-
-    def segment(self, batch: int, total: int) -> Segment:
-        a, b, end = self.inner.segment(batch, total)
-        return a + self.step + self.sequence * batch, b, end
-
-    def mixed(self, batch: int, total: int, chunks: list[tuple[int, int]]) -> int:
-        return self.inner.mixed(batch, total, chunks) + self.step + self.sequence * (batch + len(chunks))
 
 
 def _yes(row: dict[str, str], name: str) -> bool:
@@ -155,11 +139,10 @@ def _one(row: dict[str, str], members: list[dict[str, Any]], configs: str | Path
     made = loaded.engine(endtoend.constants_of("vllm", version))
     ahead = made.name == "vllm"
     scene, replicas = _scene(row, configs, made), whole(row, "dp", 1.0)
-    surface: StepSurface = SceneSurface(scene)
-    if scene.layout.attention_dp > 1:
+    together = int(scene.layout.attention_dp)
+    surface: StepSurface = SceneSurface(scene, host=HostWork.of(made, together))
+    if together > 1:
         surface = Shared(surface, replicas)
-    if not ahead:
-        surface = Hosted(surface, made)
     traffic = Traffic(
         arrival=[m["arrival"] for m in members],
         prompt=[m["prompt"] for m in members],

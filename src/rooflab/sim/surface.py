@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from rooflab.estimate import Scene, breakpoints
+from rooflab.loaded import Engine
 from rooflab.price import rates_of
 from rooflab.sim.clock import FINEST, ticks
 from rooflab.work import Op, Step
@@ -54,6 +55,28 @@ class Speculation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             power *= self.acceptance
             total += power
         return total
+
+
+class HostWork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an engine's host adds to its kernels, in seconds: the constants that a closed-form loop counts as well."""
+
+    step: float = 0.0
+    """Of an iteration."""
+    sequence: float = 0.0
+    """Of each sequence in an iteration."""
+    request: float = 0.0
+    """Of each prompt, in the iteration that begins it."""
+
+    @classmethod
+    def of(cls, made: Engine, together: int = 1) -> HostWork:
+        """An engine's; `together` replicas, priced as one, have a host each."""
+        return cls(
+            step=float(made.step), sequence=float(made.sequence) / together, request=float(made.request) / together
+        )
+
+    def iteration(self, sequences: int) -> float:
+        """Seconds of an iteration of so many sequences."""
+        return self.step + self.sequence * sequences
 
 
 class LineSurface:
@@ -101,10 +124,13 @@ class SceneSurface:
     Parts are added. That is exact where a profile prices the attention of prompts and of decoding apart; where one operator
     holds both (sharded, classroom) their compute and memory do not overlap here, so mixed iterations take up to a fifth
     longer. A profile that prices a whole step at once (envelope) has its attention taken as what context adds.
+    The engine's host work is in whatever an iteration has once: an iteration that decodes and computes prompts counts it once.
     """
 
-    def __init__(self, scene: Scene, bits: int = FINEST, speculation: Speculation | None = None):
-        self.bits, self.scene, self.speculation = bits, scene, speculation
+    def __init__(
+        self, scene: Scene, bits: int = FINEST, speculation: Speculation | None = None, host: HostWork | None = None
+    ):
+        self.bits, self.scene, self.speculation, self.host = bits, scene, speculation, host or HostWork()
         self._rates = rates_of(scene.profile, scene.system.device.launch_time)["mid"]
         self._whole = scene.profile.group == "step"
         knots = {float(2**power) for power in range(5, 24)} | set(breakpoints(scene.model))
@@ -177,28 +203,33 @@ class SceneSurface:
         start, end = self._decode_time(batch, low), self._decode_time(batch, high)
         slope = max(0.0, (end - start) / (batch * (high - low)))
         b = ticks(slope, self.bits)
-        a = max(1, ticks(start, self.bits) - b * batch * low)
+        a = max(1, ticks(start, self.bits) - b * batch * low) + self._host_ticks(batch)
         found = (a, b, ENDLESS if last else batch * high)
         self._segments[batch * _STRIDE + index] = found
         return found
 
+    def _host_ticks(self, sequences: int) -> int:
+        """Ticks of the host's work on an iteration, spread over the tokens that drafting makes of one."""
+        steps = 1.0 if self.speculation is None else self.speculation.tokens_per_step()
+        return ticks(self.host.iteration(sequences) / steps, self.bits)
+
     # ------------------------------------------------------------------ prompts
 
     def rest_of(self, tokens: int) -> int:
-        """Ticks of everything but attention for prompt tokens, one row at the output head."""
+        """Ticks of everything but attention for prompt tokens, one row at the output head, and of the host's work on that row."""
         found = self._rest.get(tokens)
         if found is None:
             spread = -(-tokens // self._groups)
             step = Step(prefill_sequences=self._groups, prefill_tokens=spread)
-            found = self._rest[tokens] = ticks(self._split(step)[1], self.bits)
+            found = self._rest[tokens] = ticks(self._split(step)[1], self.bits) + self._host_ticks(1)
         return found
 
     def rest_of_decode(self, batch: int) -> int:
-        """Ticks of everything but attention for decoding sequences, each a row at the output head."""
+        """Ticks of everything but attention for decoding sequences, each a row at the output head, and of the host's work."""
         found = self._rest_decode.get(batch)
         if found is None:
             step = Step(decode_sequences=batch, decode_context=1)
-            found = self._rest_decode[batch] = ticks(self._split(step)[1], self.bits)
+            found = self._rest_decode[batch] = ticks(self._split(step)[1], self.bits) + self._host_ticks(batch)
         return found
 
     def attention_at(self, new: int, cached: int) -> float:
@@ -209,6 +240,8 @@ class SceneSurface:
             found, rest = self._split(step)
             if cached:  # what else grows with the cache: a latent's expansion, or all of it where nothing is apart
                 found += rest - self._split(Step(prefill_sequences=1, prefill_tokens=new))[1]
+            elif new > 1:  # the node of one token stands for the launch that chunks share
+                found += self.host.request
             self._attention[new, cached] = found
         return found
 
