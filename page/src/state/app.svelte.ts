@@ -336,6 +336,11 @@ export class App {
     return this.baseline !== null && this.differs.length > 0;
   }
 
+  /** What the prices rest on, as the engine says. */
+  get trust(): string {
+    return this.now.report?.notes.find((note) => /^(prices|profile) /.test(note)) ?? "";
+  }
+
   /** Whether the baseline is evaluated in another way. */
   get otherMethod(): boolean {
     return this.baseline !== null && (["profile", "prices", "engine", "switches"] as const).some((field) => !same(this.baseline![field], this.scenario[field]));
