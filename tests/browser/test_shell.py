@@ -90,6 +90,7 @@ def test_a_link_of_the_catalog_takes_the_place_of_the_systems(reader, served):
     page.click("[data-segment=system]")
     chosen = page.locator("#link-0")
     assert "NVLink 4" in chosen.locator("option:checked").inner_text()
+    page.wait_for_function("() => document.querySelectorAll('#link-0 option').length > 9")
     names = chosen.locator("option").all_inner_texts()
     assert any("PCIe 5" in each and "64.0" in each for each in names)
     assert any("Network 400" in each for each in names)
