@@ -336,3 +336,22 @@ def test_times_are_finite_over_every_system_of_the_catalog():
                 time = exchange("all_reduce", peers, 1e6, system)
                 assert math.isfinite(time), name
                 assert (time > 0) == (peers > 1), name
+
+
+def test_the_formula_behind_an_exchange_is_named():
+    """D-083, D-103: one level of links has a formula with the time that was priced; levels that combine have none.
+
+    Eight ranks, 100 MB, 5 µs and 450 GB/s: a ring takes 2·7·5 µs + 2·7/8·100 MB / 450 GB/s = 70 + 388.9 µs.
+    """
+    op = Op(
+        name="x", kind="collective", part="collective", collective="all_reduce", peers=8, message_bytes=1e8, axis="tp"
+    )
+    flat = machine(link(BETA, ALPHA, 8, topology="ring"))
+    layout, ends = Layout(tp=8), {"efficiency": 1.0, "latency": True}
+    seconds = 70e-6 + 1.75 * 1e8 / BETA
+    form, arguments = collectives.closed_form(op, flat, layout, seconds, **ends)
+    assert form is collectives.ring_all_reduce
+    assert arguments == (8.0, 1e8, ALPHA, BETA)
+    assert collectives.exchange_time(op, flat, layout) == pytest.approx(seconds)
+    assert collectives.closed_form(op, flat, layout, 1.5 * seconds, **ends) is None
+    assert collectives.closed_form(op, flat, layout, 0.0, **ends) is None

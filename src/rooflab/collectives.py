@@ -1,12 +1,13 @@
 """Wire formulas: how long ranks take to exchange a payload over the levels of a system.
 
-Every function takes ranks p, payload n [byte], link latency α [s] per message step and bandwidth β [byte/s, one way, per
+Every function takes ranks, a payload [byte], a link's latency [s] per message step and its rate [byte/s, one way, per
 device], and returns seconds; with one rank nothing moves. `exchange_time` places a layout's ranks on the levels and picks.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from rooflab import num
@@ -17,74 +18,74 @@ from rooflab.work import Layout, Op
 Number = Any
 
 
-def ring_all_reduce(p: Number, n: Number, alpha: Number, beta: Number) -> Number:
-    """Time of a ring all-reduce: 2(p−1) steps that each move a p-th of the payload.
+def ring_all_reduce(ranks: Number, payload: Number, latency: Number, link_rate: Number) -> Number:
+    """Time of a ring all-reduce: 2(ranks − 1) steps that each move its share of the payload.
 
     Counts: latency of every step and the bytes each rank sends.
     Source: requirement A-020.
     Holds: equal links around the ring.
     """
-    return 2.0 * (p - 1.0) * alpha + 2.0 * (p - 1.0) / p * n / beta
+    return 2.0 * (ranks - 1.0) * latency + 2.0 * (ranks - 1.0) / ranks * payload / link_rate
 
 
-def one_shot_all_reduce(p: Number, n: Number, alpha: Number, beta: Number) -> Number:
+def one_shot_all_reduce(ranks: Number, payload: Number, latency: Number, link_rate: Number) -> Number:
     """Time of a one-shot all-reduce: every rank sends its whole payload to every other at once.
 
-    Counts: one latency and (p−1) payloads per rank.
+    Counts: one latency and (ranks − 1) payloads per rank.
     Source: requirement A-020.
     Holds: a switch or full mesh between the ranks.
     """
-    return alpha + (p - 1.0) * n / beta
+    return latency + (ranks - 1.0) * payload / link_rate
 
 
-def in_network_all_reduce(n: Number, alpha: Number, beta: Number) -> Number:
+def in_network_all_reduce(payload: Number, latency: Number, link_rate: Number) -> Number:
     """Time of an all-reduce whose sums are formed in the switch: one payload up, one down, at the same time.
 
     Counts: two latencies and one payload per direction.
     Source: refs.toml `in_network_reduction`.
     Holds: links with in-network reduction.
     """
-    return 2.0 * alpha + n / beta
+    return 2.0 * latency + payload / link_rate
 
 
-def all_gather(p: Number, n: Number, alpha: Number, beta: Number) -> Number:
-    """Time to gather (or reduce-scatter) a payload of n bytes spread over p ranks, ring.
+def all_gather(ranks: Number, payload: Number, latency: Number, link_rate: Number) -> Number:
+    """Time to gather (or reduce-scatter) a payload spread over ranks, ring.
 
-    Counts: (p−1) steps of a p-th of the payload.
+    Counts: (ranks − 1) steps of a rank's share of the payload.
     Source: refs.toml `collectives`.
     Holds: equal links around the ring.
     """
-    return (p - 1.0) * alpha + (p - 1.0) / p * n / beta
+    return (ranks - 1.0) * latency + (ranks - 1.0) / ranks * payload / link_rate
 
 
-def all_to_all(p: Number, n: Number, alpha: Number, beta: Number) -> Number:
-    """Time for every rank to send a p-th of its n bytes to each other rank.
+def all_to_all(ranks: Number, payload: Number, latency: Number, link_rate: Number) -> Number:
+    """Time for every rank to send its share of the payload to each other rank.
 
-    Counts: one latency (messages are concurrent) and (p−1)/p of the payload.
+    Counts: one latency (messages are concurrent) and (ranks − 1)/ranks of the payload.
     Source: requirement D-083.
     Holds: balanced destinations.
     """
-    return alpha + (p - 1.0) / p * n / beta
+    return latency + (ranks - 1.0) / ranks * payload / link_rate
 
 
-def ring_pass(p: Number, n: Number, alpha: Number, beta: Number) -> Number:
-    """Time of a ring in which every rank's block of n bytes visits all others: p−1 hops.
+def ring_pass(ranks: Number, payload: Number, latency: Number, link_rate: Number) -> Number:
+    """Time of a ring in which every rank's block visits all others: ranks − 1 hops.
 
     Counts: each hop's latency and bytes.
     Source: requirement D-070.
     Holds: hops one after another; overlap is decided by the profile.
     """
-    return (p - 1.0) * (alpha + n / beta)
+    return (ranks - 1.0) * (latency + payload / link_rate)
 
 
-def send(n: Number, alpha: Number, beta: Number) -> Number:
-    """Time to send n bytes to a neighbour.
+def send(payload: Number, latency: Number, link_rate: Number) -> Number:
+    """Time to send a payload to a neighbour.
 
     Counts: one latency and the payload.
     Source: the α–β model.
     Holds: always.
     """
-    return alpha + n / beta
+    return latency + payload / link_rate
 
 
 def grid_steps(rows: Number, columns: Number) -> Number:
@@ -227,3 +228,29 @@ def _hierarchical(p: Number, n: Number, reach: Reach, system: System, efficiency
     across = num.maximum(p / inner, 1.0)
     outside = ring_all_reduce(across, n / inner, reach.alpha, reach.beta)
     return inside + num.where(across > 1, outside, 0.0 * outside)
+
+
+_FORMS: dict[str, tuple[Callable[..., Number], ...]] = {
+    "all_reduce": (ring_all_reduce, one_shot_all_reduce, in_network_all_reduce),
+    "all_to_all": (all_to_all,),
+    "all_gather": (all_gather,),
+    "reduce_scatter": (all_gather,),
+    "ring": (ring_pass,),
+    "send": (send,),
+}
+"""Formulas of a collective over one level of links."""
+
+
+def closed_form(
+    op: Op, system: System, layout: Layout, seconds: float, *, efficiency: Number, latency: bool
+) -> tuple[Callable[..., Number], tuple[float, ...]] | None:
+    """The formula of one level of links that gives these seconds, with its arguments; None where levels are combined."""
+    if not system.links or not seconds:
+        return None
+    reach = Reach(system, layout, op.axis, op.peers, efficiency, latency)
+    ends = (float(op.message_bytes), float(reach.alpha), float(reach.beta))
+    for form in _FORMS.get(op.collective, ()):
+        arguments = ends if form in (in_network_all_reduce, send) else (float(op.peers), *ends)
+        if math.isclose(float(form(*arguments)), seconds, rel_tol=1e-9):
+            return form, arguments
+    return None

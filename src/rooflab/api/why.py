@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rooflab import catalog, explain, fits, graph, kernels, price, units
+from rooflab import catalog, collectives, explain, fits, graph, kernels, price, units
 from rooflab import estimate as est
 from rooflab.api import derived
 from rooflab.api.answers import A_PRICE, basis_of, header, run, scene_of
@@ -32,8 +32,8 @@ _LISTED = 9
 _UNITS = {"pairs": "1", "distinct_experts": "1", "compute_time": "s", "memory_time": "s", "launch_time": "s"}
 _BASES = {
     **dict.fromkeys(("rate", "bandwidth", "power", "price"), "datasheet"),
-    **dict.fromkeys(("efficiency", "launch", "workspace"), "assumed"),
-    **dict.fromkeys(("flop", "moved", "seconds", "ttft", "tpot", "traverse"), "derived"),
+    **dict.fromkeys(("efficiency", "launch", "workspace", "latency"), "assumed"),
+    **dict.fromkeys(("flop", "moved", "payload", "link_rate", "seconds", "ttft", "tpot", "traverse"), "derived"),
 }
 """Where a formula's input comes from, by its name; whatever is not here was counted from the model and the ask."""
 
@@ -189,9 +189,35 @@ def _operator(item: Priced, setting: Setting) -> list[Line]:
         f"time of all {float(op.count):g} executions in the step, as the {setting.profile.name} profile combines them"
     )
     last = total("time", terms, "s", means, "compute and memory overlap unless the profile adds them")
+    last = _repeated(last, lines, float(op.count))
     launch = {"launch": item.basis} if "launch" in last.inputs and setting.pricer is not None else {}
     lines.append(msgspec.structs.replace(last, bases={**last.bases, **launch}))
     return lines
+
+
+def _repeated(whole: Line, lines: list[Line], count: float) -> Line:
+    """The time of all executions, its longest term as one execution's time as often as it runs (requirement D-103)."""
+    first = next(iter(whole.inputs), "")
+    seconds = whole.inputs.get(first)
+    for one in lines:
+        if one.unit != "s" or not seconds or not math.isclose(count * one.value, seconds, rel_tol=1e-9):
+            continue
+        rest = {name: value for name, value in whole.inputs.items() if name != first}
+        return msgspec.structs.replace(
+            whole,
+            formula=" + ".join([f"executions * {one.quantity}", *rest]),
+            substituted=" + ".join(
+                [f"{explain.figure(count)} * {explain.figure(one.value)}", *(explain.figure(x) for x in rest.values())]
+            ),
+            inputs={"executions": count, one.quantity: one.value, **rest},
+            bases={
+                "executions": "exact",
+                one.quantity: "derived",
+                **{k: v for k, v in whole.bases.items() if k in rest},
+            },
+            source="one execution's time, as often as it runs",
+        )
+    return whole
 
 
 def _visible(item: Priced, op: Op, setting: Setting) -> dict[str, float]:
@@ -211,15 +237,20 @@ def _unit(quantity: str) -> str:
     return _UNITS.get(quantity) or dimension_of(quantity)
 
 
+def _exchange(op: Op, pricer: price.Roofline, seconds: float) -> Line | None:
+    """The formula that gave a collective's time; None where levels are combined."""
+    ends = {"efficiency": pricer.rates.link, "latency": pricer.profile.link_latency}
+    found = collectives.closed_form(op, pricer.system, pricer.layout, seconds, **ends)
+    return None if found is None else line("exchange_time", *found, "s")
+
+
 def _times(op: Op, pricer: price.Roofline) -> list[Line]:
     """Seconds of one execution at the profile's rates."""
     if op.collective:
-        cost = pricer.cost(op)
-        return [
-            total(
-                "exchange_time", {"exchange": float(cost.comm)}, "s", f"{op.collective} of {op.axis}", "one execution"
-            )
-        ]
+        seconds = float(pricer.cost(op).comm)
+        closed = _exchange(op, pricer, seconds)
+        means = f"{op.collective} of {op.axis}"
+        return [closed or total("exchange_time", {"exchange": seconds}, "s", means, "one execution")]
     rates, device = pricer.rates, pricer.system.device
     flop, lines = op.flop, []
     if rates.tiles and op.kind in ("gemm", "grouped_gemm") and device.tile[0] > 1:
