@@ -200,7 +200,7 @@ def _repeated(whole: Line, lines: list[Line], count: float) -> Line:
     first = next(iter(whole.inputs), "")
     seconds = whole.inputs.get(first)
     for one in lines:
-        if one.unit != "s" or not seconds or not math.isclose(count * one.value, seconds, rel_tol=1e-9):
+        if one.unit != "s" or count == 1 or not seconds or not math.isclose(count * one.value, seconds, rel_tol=1e-9):
             continue
         rest = {name: value for name, value in whole.inputs.items() if name != first}
         return msgspec.structs.replace(
