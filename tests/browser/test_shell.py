@@ -93,7 +93,7 @@ def test_a_link_of_the_catalog_takes_the_place_of_the_systems(reader, served):
     page.wait_for_function("() => document.querySelectorAll('#link-0 option').length > 9")
     names = chosen.locator("option").all_inner_texts()
     assert any("PCIe 5" in each and "64.0" in each for each in names)
-    assert any("Network 400" in each for each in names)
+    assert any("400 Gb" in each for each in names)
     chosen.select_option("nvlink5")
     want = answer(
         {"kind": "estimate", **SCENARIO, "changes": {"links.0.bandwidth": "900 GB/s", "links.0.latency": "1.5 us"}}
