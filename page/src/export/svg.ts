@@ -109,6 +109,12 @@ function seen(node: Node, at: DOMRect, out: string[]): void {
     out.push(`<image x="${num(x)}" y="${num(y)}" width="${num(w)}" height="${num(h)}" href="${node.toDataURL("image/png")}"/>`);
     return;
   }
+  if (node instanceof HTMLInputElement && node.type === "range") {
+    const [low, high] = [Number(node.min || 0), Number(node.max || 100)];
+    const at = x + 7 + ((Number(node.value) - low) / (high - low || 1)) * (w - 14);
+    out.push(`<path d="M${num(x)},${num(y + h / 2)}h${num(w)}" stroke="${style.color}" stroke-opacity=".3" stroke-width="3" stroke-linecap="round"/><circle cx="${num(at)}" cy="${num(y + h / 2)}" r="6.5" fill="${style.color}"/>`);
+    return;
+  }
   boxed(node, style, x, y, w, h, out);
   if (node instanceof HTMLInputElement && (node.type === "checkbox" || node.type === "radio")) {
     out.push(`<rect x="${num(x + 0.5)}" y="${num(y + 0.5)}" width="${num(w - 1)}" height="${num(h - 1)}" rx="${node.type === "radio" ? num(w / 2) : 2}" fill="none" stroke="${style.color}"/>`);
