@@ -351,10 +351,10 @@ export class App {
     const before = this.baseline;
     if (!before || !this.comparing) return [];
     return [
-      this.differs.length > 1 ? `${this.differs.length} changes` : "",
+      this.base.error && !this.base.broken ? "cannot be evaluated" : this.base.report?.fits === false ? "does not fit" : "",
       same(before.model, this.scenario.model) ? "" : "different model",
       this.otherMethod ? "different method" : "",
-      this.base.error && !this.base.broken ? "cannot be evaluated" : this.base.report?.fits === false ? "does not fit" : "",
+      this.differs.length > 1 ? `${this.differs.length} changes` : "",
     ].filter(Boolean);
   }
 
