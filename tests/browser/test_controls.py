@@ -375,3 +375,12 @@ def test_stages_have_names_and_findings_are_sentences(reader, served):
         )
         assert names
         assert not [name for name in names if re.match(r"^C?[SFC]\d", name)]
+
+
+def test_an_answer_of_one_token_shows_its_prefill(reader, served):
+    """B-051: no time per output token; the pass that there is is drawn, and its operators are explained."""
+    page = reader().open(served + "#/step?m=gpt2&s=h100-sxm&w=32-1-b1")
+    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('has no decode step')")
+    page.get_by_role("button", name="Formulas").click()
+    page.wait_for_function("() => document.querySelectorAll('.stages mark').length > 10")
+    assert page.get_by_role("button", name="Decode step").is_disabled()

@@ -324,7 +324,7 @@ export class App {
   // ------------------------------------------------------------------ readings
 
   get phase(): Phase {
-    return this.more.phase === "prefill" ? "prefill" : "decode";
+    return this.more.phase === "prefill" || this.scenario.output <= 1 ? "prefill" : "decode"; // one token has a prefill only
   }
 
   /** Where the baseline differs, or the empty list. */
