@@ -6,12 +6,12 @@ the innermost level out), and every machine is tried with every layout of the gr
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import math
-from collections.abc import Generator, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, ParamSpec
 
 import msgspec
 
@@ -107,39 +107,6 @@ def machine(system: System, multiples: Mapping[str, Any]) -> System:
     return msgspec.structs.replace(system, device=device, links=tuple(links))
 
 
-def codesign(
-    model: Model,
-    *,
-    system: System,
-    context: int,
-    batch: int = 1,
-    mode: str = "decode",
-    scope: str = "full",
-    depth: str = "balanced",
-    weights: Mapping[str, float] | None = None,
-    multiples: Sequence[float] | None = None,
-    refit: bool = True,
-    precision: Precision | None = None,
-    outside: bool = False,
-    vectorise: bool = True,
-) -> Codesign:
-    """Explore machines and layouts together.
-
-    depth: two_stage (this machine with the suggested layout), balanced (each knob as it is or doubled: 64 machines) or
-    coarse (halved, as it is, doubled: 729); `multiples` replaces these. `weights` are of the cost per knob. `refit` chooses
-    the layout anew after doubling a knob, so that more memory can matter; without it the layout is kept.
-    """
-    steps = codesign_steps(
-        model, system=system, context=context, batch=batch, mode=mode, scope=scope, depth=depth, weights=weights,
-        multiples=multiples, refit=refit, precision=precision, outside=outside, vectorise=vectorise,
-    )  # fmt: skip
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
-
-
 def codesign_steps(
     model: Model,
     *,
@@ -156,7 +123,13 @@ def codesign_steps(
     outside: bool = False,
     vectorise: bool = True,
 ) -> Generator[tuple[int, int], bool | None, Codesign | None]:
-    """The same, a few machines at a time: yields how many of how many are done; send True to stop, which returns None."""
+    """Explore machines and layouts together, a few machines at a time.
+
+    depth: two_stage (this machine with the suggested layout), balanced (each knob as it is or doubled: 64 machines) or
+    coarse (halved, as it is, doubled: 729); `multiples` replaces these. `weights` are of the cost per knob. `refit` chooses
+    the layout anew after doubling a knob, so that more memory can matter; without it the layout is kept.
+    Yields how many of how many machines are done; send True to stop, which returns None.
+    """
     if depth not in DEPTHS:
         raise InputError(f"depth: {shown(depth)} is not one of {', '.join(DEPTHS)}{nearest(str(depth), DEPTHS)}")
     asked = study(
@@ -194,6 +167,29 @@ def codesign_steps(
             _remember(second, _doublings(asked, machines.row(baseline), layouts, own, vectorise))
         doublings = _known[second]
     return Codesign(machines=machines, pareto=pareto, baseline=baseline, doublings=doublings)
+
+
+Asked = ParamSpec("Asked")
+
+
+def _to_the_end(
+    steps: Callable[Asked, Generator[tuple[int, int], bool | None, Codesign | None]],
+) -> Callable[Asked, Codesign]:
+    """The same question, answered in one go."""
+
+    @functools.wraps(steps)
+    def whole(*given: Asked.args, **named: Asked.kwargs) -> Codesign:
+        going = steps(*given, **named)
+        while True:
+            try:
+                next(going)
+            except StopIteration as end:
+                return end.value
+
+    return whole
+
+
+codesign = _to_the_end(codesign_steps)
 
 
 def _choices(
@@ -255,7 +251,7 @@ def best_layouts(
     counted = {} if counted is None else counted
     for part in parts_of(asked):
         keys = [name for name in (*time_axes(asked, part), *map(_axis, timed)) if name in axes]
-        found = grid.table(keys, partial(_timed, asked, part, timed, counted))[0]
+        found = grid.table(keys, functools.partial(_timed, asked, part, timed, counted))[0]
         column = grid.column(found)
         latency = column if latency is None else _sum(latency, column)
     space = Grid(dict(layouts), vectorise=vectorise)

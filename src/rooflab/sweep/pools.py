@@ -107,7 +107,9 @@ def _in_processes(
         end = spawned.Event()
         with concurrent.futures.ProcessPoolExecutor(workers, spawned, initializer=_begin, initargs=(end,)) as pool:
             try:
-                for found in _spread(pool, partial(_unless_stopped, work), list(left.items()), cancel, ahead=4 * workers):
+                for found in _spread(
+                    pool, partial(_unless_stopped, work), list(left.items()), cancel, ahead=4 * workers
+                ):
                     if found is not None:
                         left.pop(found[0], None)
                     yield found
