@@ -82,10 +82,10 @@ def _pairs(texts: list[str]) -> dict[str, str]:
 
 def _writer(out: str | None, resume: str | None = None) -> str | None:
     """The method that writes such a file, which is not the one that a stopped run continues from."""
-    if out and Path(out).suffix not in WRITERS:
-        raise InputError(f"--out: {shown(out)} must end in {' or '.join(WRITERS)}")
-    if not out:
+    if out is None:
         return None
+    if Path(out).suffix not in WRITERS:
+        raise InputError(f"--out: {shown(out)} must end in {' or '.join(WRITERS)}")
     streams.writable(out, "--out")
     if resume and Path(out).absolute() == Path(resume).absolute():
         raise InputError(f"--resume: {shown(resume)} is given as --out already; name another file")
@@ -147,7 +147,7 @@ def sweep(
     writer = _writer(out, resume)
     ask = _asked(
         "sweep", model=model, on=on[0], also_on=on[1:], vary=_pairs(vary or []), where=where, weights=weights, kv=kv,
-        profile=profile, prices=prices, pareto=[item.strip() for item in pareto.split(",")] if pareto else None,
+        profile=profile, prices=prices, pareto=None if pareto is None else [item.strip() for item in pareto.split(",")],
         **_counts({"layouts": layouts, "batch": batch, "prompt": prompt, "output": output}),
     )  # fmt: skip
     asked, notes = space_of(ask)

@@ -201,6 +201,8 @@ def _read(kind: type[msgspec.Struct], name: str, value: Any) -> Any:
         return _pairs(value, spelling(name))
     if not isinstance(value, str):
         return value
+    if not value.strip() and name != "model":
+        raise InputError(f"{spelling(name)}: is empty; give a value, or leave {spelling(name)} out")
     read = _reserve if name == "reserve" else reader(kind, name, spelling(name))
     return read(value) if read else value
 
