@@ -9,7 +9,7 @@ import msgspec
 
 from rooflab.api import played
 from rooflab.api.answers import _money_notes, header
-from rooflab.api.resolve import setting_of
+from rooflab.api.resolve import Setting, setting_of
 from rooflab.api.serving import Source, bounded, check, for_a_page, setup_of
 from rooflab.api.simulate_asks import (
     BoardAsk,
@@ -211,7 +211,7 @@ def answer_simulate(
         load, said = _load(ask, setup, source, loads, runs)
     except study.Stopped:
         raise InputError("stopped before the load was known; give a rate, and there is less to do") from None
-    run = measures = None
+    run = measures = curve = None
     traffic = source(load, ask.seed)
     _check_warmup(ask, len(traffic))
     if not loads:
@@ -220,7 +220,6 @@ def answer_simulate(
         notes += _said(run, measures)
         if keep is not None:
             keep(run)
-    curve = None
     if loads:
         curve, stopped = _curve(ask, setup, source, loads, slo, spread, _watch(progress, cancel))
         notes += stopped
@@ -231,16 +230,8 @@ def answer_simulate(
     notes += early
     return SimulateReport(
         **header(ask, SimulateReport, [*setting.notes, *notes, *said, *_money_notes(setting)]),
-        name=setting.model.name,
-        system=setting.system.name,
-        profile=setting.profile.name,
-        devices=setup.devices(),
-        replicas=setup.replicas if setup.split is None else sum(setup.split),  # int
-        policy=ask.policy,
+        **_described(ask, setting, setup),
         traffic=traffic.title if len(loads) < 2 else f"{traffic.title}, and {len(loads) - 1} loads more",
-        protocol=[*PROTOCOL, f"policy {ask.policy}: {POLICIES[ask.policy].title}"],
-        limits=msgspec.to_builtins(setup.limits),
-        kv_tokens=float(setup.limits.blocks * setup.limits.block_tokens),
         kv_bytes_per_token=per_token,
         slo=slo,
         loop=None if run is None else run.loop,
@@ -252,6 +243,21 @@ def answer_simulate(
         saturated_rate=study.saturation(setup, source.together()) if ask.saturated and not runs.stopped else None,
         **({} if run is None else _seen(ask, run)),
     )
+
+
+def _described(ask: SimulateAsk, setting: Setting, setup: study.Setup) -> dict[str, Any]:
+    """What is played: the same for every load and policy."""
+    return {
+        "name": setting.model.name,
+        "system": setting.system.name,
+        "profile": setting.profile.name,
+        "devices": setup.devices(),
+        "replicas": setup.replicas if setup.split is None else sum(setup.split),  # int
+        "policy": ask.policy,
+        "protocol": [*PROTOCOL, f"policy {ask.policy}: {POLICIES[ask.policy].title}"],
+        "limits": msgspec.to_builtins(setup.limits),
+        "kv_tokens": float(setup.limits.blocks * setup.limits.block_tokens),
+    }
 
 
 def _check_warmup(ask: SimulateAsk, requests: int) -> None:
