@@ -1,6 +1,9 @@
 // The engine's names in words; those that its reports use, too, are in words.json.
 import words from "../../src/rooflab/document/words.json";
 
+/** A table that is asked with names from outside: it holds its own rows and nothing inherited. */
+export const bare = <T extends object>(rows: T): T => Object.setPrototypeOf(rows, null) as T;
+
 export type Bound = "memory" | "compute" | "network" | "latency";
 export const BOUNDS: Bound[] = ["memory", "compute", "network", "latency"];
 
@@ -11,9 +14,9 @@ export function boundOf(fine: string): Bound {
   return FINE[fine] ?? "latency";
 }
 
-const OPERATORS: Record<string, string> = words.operators;
-const PARTS: Record<string, string> = words.parts;
-const LAYERS: Record<string, string> = words.layers;
+const OPERATORS: Record<string, string> = bare(words.operators);
+const PARTS: Record<string, string> = bare(words.parts);
+const LAYERS: Record<string, string> = bare(words.layers);
 
 function sentence(name: string): string {
   const plain = name.replaceAll("_", " ").replace(/\bkv\b/g, "KV").replace(/\bffn\b/g, "FFN").replace(/\bmoe\b/gi, "MoE").replace(/\bmla\b/gi, "MLA");
@@ -38,7 +41,7 @@ export function partName(name: string): string {
   return PARTS[name] ?? sentence(name);
 }
 
-const KEPT: Record<string, string> = { gpt: "GPT", gpt2: "GPT-2", opt: "OPT", mpt: "MPT", glm: "GLM", vl: "VL", oss: "OSS", it: "IT", fp8: "FP8", nvfp4: "NVFP4", xl: "XL", yi: "Yi", moe: "MoE", deepseek: "DeepSeek", minicpm4: "MiniCPM4", minimax: "MiniMax", internlm2: "InternLM2", stablelm: "StableLM", codellama: "CodeLlama", dbrx: "DBRX", olmo: "OLMo" };
+const KEPT: Record<string, string> = bare({ gpt: "GPT", gpt2: "GPT-2", opt: "OPT", mpt: "MPT", glm: "GLM", vl: "VL", oss: "OSS", it: "IT", fp8: "FP8", nvfp4: "NVFP4", xl: "XL", yi: "Yi", moe: "MoE", deepseek: "DeepSeek", minicpm4: "MiniCPM4", minimax: "MiniMax", internlm2: "InternLM2", stablelm: "StableLM", codellama: "CodeLlama", dbrx: "DBRX", olmo: "OLMo" });
 
 /** A catalog name as people write it: llama-3.1-70b is Llama-3.1-70B. */
 export function modelName(name: string): string {
@@ -65,7 +68,7 @@ export function formatName(name: string): string {
     .replace(/^(fp|bf|int|nvfp|mxfp|nf)(\d)/, (_, kind: string, digit: string) => kind.toUpperCase() + digit).replace(/^q(\d)/, "Q$1");
 }
 
-export const SUBJECTS: Record<string, { name: string; short: string }> = {
+export const SUBJECTS: Record<string, { name: string; short: string }> = bare({
   tpot: { name: "Time per output token", short: "TPOT" },
   ttft: { name: "Time to first token, whole batch", short: "TTFT, whole batch" },
   ttft_one: { name: "Time to first token, one prompt", short: "TTFT, one prompt" },
@@ -80,7 +83,7 @@ export const SUBJECTS: Record<string, { name: string; short: string }> = {
   bandwidth_share: { name: "Memory bandwidth in use", short: "Bandwidth in use" },
   cost: { name: "Cost of a million output tokens", short: "Cost" },
   energy: { name: "Energy per output token", short: "Energy" },
-};
+});
 
 /** A variable of a formula in words. */
 const SYMBOLS: Record<string, string> = words.symbols;

@@ -32,10 +32,11 @@ describe("the address", () => {
     }
   });
 
-  it.each(["#/nowhere?m=%E0%A4%A", "#/step?w=abc", "#/step?l=tp-1-xx9", "#/step?mx={bad", "#/step?vs=q:zz", "#<script>alert(1)</script>", "#/step?s==;=;x", `#/step?m=${"x".repeat(9000)}`])("never fails on garbage: %s", (hash) => {
+  it.each(["#/nowhere?m=%E0%A4%A", "#/step?w=abc", "#/step?l=tp-1-xx9", "#/step?mx={bad", "#/step?vs=q:zz", "#<script>alert(1)</script>", "#/step?s==;=;x", "#/step?l=constructor_x-toString9&p=wconstructorkvtoString", `#/step?m=${"x".repeat(9000)}`])("never fails on garbage: %s", (hash) => {
     const found = placeOf(hash, VIEWS);
     expect(VIEWS).toContain(found.view);
     expect(found.scenario.tp).toBeGreaterThan(0);
+    expect(JSON.parse(JSON.stringify(found.scenario))).toEqual(found.scenario); // plain data, nothing inherited
   });
 
   it("says what it could not read", () => expect(placeOf("#/step?l=tp2-zap", VIEWS).problems.join()).toContain("zap"));

@@ -1,6 +1,7 @@
 // The address: everything that says what is shown, in a hash that people can read and edit.
 //   #/step?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b128&p=wfp8kvbf16&f=operator&vs=p:w16&sel=op:down
 import start from "../../../src/rooflab/web/start.json";
+import { bare } from "../words";
 import { counted, FIELDS, scenario, SEGMENTS, same, type Change, type Scenario, type Segment } from "./scenario";
 
 export interface Place {
@@ -18,18 +19,18 @@ export const START = scenario(start.scenario);
 export const START_BASELINE: Scenario = { ...START, ...(start.baseline as Change) };
 
 const KEYS: Record<Segment, string> = { model: "m", system: "s", layout: "l", workload: "w", precision: "p", profile: "f" };
-const DEGREES: Record<string, keyof Scenario> = { tp: "tp", pp: "pp", cp: "cp", dp: "dp", ep: "ep", adp: "attention_dp", mb: "microbatches" };
-const CHOICES: Record<string, [keyof Scenario, string[]]> = {
+const DEGREES: Record<string, keyof Scenario> = bare({ tp: "tp", pp: "pp", cp: "cp", dp: "dp", ep: "ep", adp: "attention_dp", mb: "microbatches" });
+const CHOICES: Record<string, [keyof Scenario, string[]]> = bare({
   kv: ["kv_shard", ["split", "replicate"]],
   ffn: ["ffn_scope", ["tp", "tp_cp", "tp_cp_dp"]],
   ring: ["ring", ["kv", "qoml"]],
   tpon: ["tp_placement", ["inner", "outer", "pe", "cube"]],
   cpon: ["cp_placement", ["inner", "outer", "pe", "cube"]],
   epmode: ["ep_mode", ["overlay", "dedicated"]],
-};
+});
 const WORKLOAD: [string, keyof Scenario][] = [["c", "cached"], ["n", "concurrency"], ["t", "max_batched_tokens"], ["v", "varied"]];
 const OTHERS = ["prices", "engine", "reserve"] as const; // fields of the profile's segment beside its switches
-const SHORT: Record<string, string> = { "16": "bf16", "8": "fp8", "4": "int4", "32": "fp32" };
+const SHORT: Record<string, string> = bare({ "16": "bf16", "8": "fp8", "4": "int4", "32": "fp32" });
 const LONGEST = 6000;
 
 function encoded(text: string): string {

@@ -3,7 +3,7 @@ import { app } from "../../app";
 import { DIMENSIONS, withFigure } from "../../components/dimensions";
 import { whole } from "../../format";
 import { devicesOf, type Change, type Scenario } from "../../state/scenario";
-import { formatName, linksOf } from "../../words";
+import { bare, formatName, linksOf } from "../../words";
 import { room } from "./machines";
 import { times } from "./points";
 
@@ -85,6 +85,6 @@ export function knobsOf(s: Scenario, asked: string): Knob[] {
     ...Object.fromEntries(Object.entries(DIMENSIONS).filter(([key]) => key in dimensions).map(([key, name]) => [name, () => counts(name, dimensions[key]!, around(dimensions[key]!, 1, 1 << 18), (at) => ({ model: withFigure(s.model, key, at) }))])),
     ...Object.fromEntries(Object.entries(CHOSEN).map(([name, [field, list]]) => [name, () => choices(name, s[field], list, (value) => ({ [field]: value }), (value) => value?.replaceAll("_", "+") ?? "profile's")])),
   };
-  const found = others[asked]?.();
+  const found = bare(others)[asked]?.();
   return found ? [found, ...all] : all;
 }
