@@ -1,6 +1,9 @@
 """What is thrown at the page: scripts in names, files that are too large or are none, links that are garbage."""
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,3 +133,59 @@ def test_a_large_config_comes_back_from_its_link(reader, served):
         "(want) => document.querySelector('[data-kpi=memory]').title === want",
         arg=page.get_attribute("[data-kpi=memory]", "title"),
     )
+
+
+@pytest.fixture
+def mortal(built, tmp_path):
+    """A server that can be killed and started again at the same address: (address, kill, start)."""
+    running = []
+
+    def start(port="0"):
+        command = [
+            sys.executable,
+            "-m",
+            "rooflab",
+            "serve",
+            "--no-browser",
+            "--store",
+            str(tmp_path / "s"),
+            "--port",
+            port,
+        ]
+        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT))
+        return re.search(r"http://\S+/", next(line for line in running[-1].stdout if "http" in line)).group(0)
+
+    def kill():
+        last = running.pop()
+        last.kill()
+        last.wait(20)
+        last.stdout.close()
+
+    address = start()
+    yield address, kill, lambda: start(address.rstrip("/").rpartition(":")[2])
+    while running:
+        kill()
+
+
+def test_what_was_asked_while_the_server_was_away_is_asked_again(reader, mortal):
+    """Nothing of the scenario before stays once the engine is back; a view whose files did not come can be fetched again."""
+    address, kill, start = mortal
+    one = reader()
+    page = one.open(address + "#/step?m=qwen3-8b&s=h100-sxm&w=1000-100-b3")
+    before = page.get_attribute("[data-kpi=tpot]", "title")
+    kill()
+    page.wait_for_selector("[data-status=failed]")
+    page.evaluate("location.hash = '#/step?m=llama-3.1-8b&s=h100-sxm&w=4000-100-b7'")
+    page.wait_for_function("() => document.querySelector('[data-segment=model] .v').textContent.includes('Llama')")
+    page.wait_for_selector("[data-status=failed]")
+    page.evaluate("location.hash = location.hash.replace('step', 'limits')")
+    page.wait_for_selector("text=Limits could not be loaded")
+    start()
+    page.locator(".notice", has_text="does not answer").get_by_role("button", name="Try again").click()
+    page.wait_for_selector("[data-status=ready]")
+    page.locator(".notice", has_text="could not be loaded").get_by_role("button", name="Try again").click()
+    page.wait_for_selector("#finding")
+    page.evaluate("location.hash = location.hash.replace('limits', 'step')")
+    page.wait_for_function("(before) => document.querySelector('[data-kpi=tpot]').title !== before", arg=before)
+    page.wait_for_selector("[role=alert]", state="detached")
+    one.wrong.clear()  # the browser's own words on a server that is away

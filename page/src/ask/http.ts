@@ -36,7 +36,7 @@ export async function server(lost: (why: string) => void): Promise<Transport> {
   });
   if (!opened) {
     const reached = await fetch("./api/health").catch(() => null);
-    if (!reached?.ok) throw new Error("the local server does not answer; is rooflab serve still running?");
+    if (!reached?.ok) throw new Error("the local server does not answer; start it again with rooflab serve");
     return { send: post };
   }
   socket.onmessage = (event) => {

@@ -12,7 +12,7 @@ export interface Shelf {
 async function reply(path: string, body?: object): Promise<Shelf> {
   const request = body && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
   const response = await fetch(`./api/saved${path}`, request).catch(() => null);
-  if (!response) return { error: "the local server does not answer; is rooflab serve still running?" };
+  if (!response) return { error: "the local server does not answer; start it again with rooflab serve" };
   if (!response.headers.get("Content-Type")?.includes("json") || !response.ok) return { error: response.status === 413 ? "this is too large to be kept" : `the server answered ${response.status}` };
   return (await response.json()) as Shelf;
 }

@@ -5,6 +5,7 @@ import { door, type Question, type Status } from "../ask/engine";
 import { asked, type Asked } from "./asked.svelte";
 import { keep, kept, forget } from "./keep";
 import { pack, unpack } from "./pack";
+import { revived } from "./revived.svelte";
 import { askOf, counted, changed, changedFields, changedSegments, FIELDS, known, machineTitle, same, type Change, type Scenario, type Segment } from "./scenario";
 import { hashOf, placeOf, START, START_BASELINE } from "./url";
 import { whole } from "../format";
@@ -84,6 +85,10 @@ export class App {
       this.baseOne = asked<"estimate">(() => detail(this.baseline, { batch: 1, microbatches: 1 }));
       this.model = asked<"inspect">(() => askOf("inspect", this.scenario, { context: this.scenario.prompt + this.scenario.output, batch: 1 }) as Question<"inspect">);
       this.stored = asked<"inspect">(() => ({ kind: "inspect", model: this.scenario.model }));
+      $effect(() => {
+        void revived();
+        untrack(() => { for (const what of ["models", "systems", "devices", "links", "profiles", "formats"] as Shelf[]) void this.shelf(what); });
+      });
       $effect(() => this.shorten(this.scenario.model));
       $effect(() => this.mirror(this.hash));
     });
@@ -93,7 +98,6 @@ export class App {
     addEventListener("pagehide", () => {
       if (this.timer !== undefined) this.settle();
     });
-    for (const what of ["models", "systems", "devices", "links", "profiles", "formats"] as Shelf[]) void this.shelf(what);
     requestIdleCallback?.(() => void door.start().catch(() => undefined)) ?? setTimeout(() => void door.start().catch(() => undefined), 50);
   }
 

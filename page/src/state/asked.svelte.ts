@@ -2,6 +2,7 @@
 import type { Kinds } from "../contract";
 import { AskError, door, type Question } from "../ask/engine";
 import { latest } from "../ask/queue";
+import { revived } from "./revived.svelte";
 
 export interface Asked<K extends keyof Kinds> {
   /** The newest report; the one before stays while a new one is on its way, and after a refusal. */
@@ -58,6 +59,7 @@ export function asked<K extends keyof Kinds>(make: () => Question<K> | null, aft
     },
   );
   $effect(() => {
+    void revived();
     const question = make();
     newest = question;
     if (!question) {

@@ -1,6 +1,7 @@
 // Several questions of one kind that follow the scenario, a moment behind it: all answers are there before any is shown.
 import { AskError, door, type Question } from "../ask/engine";
 import type { Kinds } from "../contract";
+import { revived } from "./revived.svelte";
 
 export interface Outcome<K extends keyof Kinds> {
   report: Kinds[K]["report"] | null;
@@ -16,6 +17,7 @@ export function many<K extends keyof Kinds, T extends { asks: Question<K>[] } = 
   let found = $state.raw<(T & { outcomes: Outcome<K>[] }) | null>(null);
   let busy = $state(false);
   $effect(() => {
+    void revived();
     const asked = make();
     if (!asked) {
       found = null;

@@ -3,6 +3,7 @@ import { untrack } from "svelte";
 import type { Kinds } from "../contract";
 import { AskError, door, Stopped, type Question } from "../ask/engine";
 import { keyOf } from "../ask/key";
+import { revived } from "./revived.svelte";
 
 export interface Job<K extends keyof Kinds> {
   id: string;
@@ -13,7 +14,7 @@ export interface Job<K extends keyof Kinds> {
 
 export interface Result<K extends keyof Kinds> {
   report: Kinds[K]["report"] | null;
-  /** Why the engine refused, or failed. */
+  /** Why the engine refused. */
   error: string;
   /** Whether it answers an earlier question than the newest of this id. */
   stale: boolean;
@@ -81,8 +82,8 @@ export function worked<K extends keyof Kinds>(make: () => Job<K>[] | null, after
         result.report = await door.long(job.question, { signal: abort.signal, once: job.large, onprogress: (done, total) => (share = total ? done / total : 0) });
         result.partial = abort.signal.aborted;
       } catch (problem) {
-        if (!(problem instanceof Stopped)) result.error = problem instanceof Error ? problem.message : String(problem);
-        if (!(problem instanceof AskError || problem instanceof Stopped)) stopped = true; // the engine is gone: no use in asking on
+        if (problem instanceof AskError) result.error = problem.message;
+        else if (!(problem instanceof Stopped)) stopped = true; // the engine is gone, as the page says: no use in asking on
       }
       running = null;
       share = 0;
@@ -95,6 +96,7 @@ export function worked<K extends keyof Kinds>(make: () => Job<K>[] | null, after
   }
 
   $effect(() => {
+    void revived();
     const wanted = make();
     if (!wanted) {
       due = false;

@@ -3,6 +3,7 @@ import { untrack } from "svelte";
 import { AskError, door, Stopped, type Part, type Question } from "../../ask/engine";
 import { keyOf } from "../../ask/key";
 import type { Kinds } from "../../contract";
+import { revived } from "../../state/revived.svelte";
 import type { Columns } from "./points";
 
 type Kind = "sweep" | "sharded" | "codesign";
@@ -142,6 +143,7 @@ export function searched<K extends Kind>(make: () => Question<K> | null, after =
 
   $effect(() => {
     void round;
+    void revived();
     const named = key;
     now?.abort();
     const question = named ? make() : null;
