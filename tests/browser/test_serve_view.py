@@ -114,14 +114,15 @@ def test_figures_are_the_engine_s_under_every_policy(reader, address):
 
 
 def test_the_load_is_moved_by_slider_chart_and_key(reader, served):
-    page = reader().open(served + at(load=10))
+    page = reader().open(served + at(load=3))
     whole(page)
+    # Far below the load that the view opens with, which the address leaves out.
     slider = page.get_by_role("slider", name="Offered load")
     slider.focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("() => !location.hash.includes('load=10&')")
+    page.wait_for_function("() => !location.hash.includes('load=3&')")
     moved = float(re.search(r"load=([\d.]+)", page.url)[1])
-    assert moved > 10
+    assert moved > 3
     chart = page.get_by_role("img", name=re.compile("^TPOT, 95th percentile against the load"))
     chart.focus()
     page.keyboard.press("ArrowRight")
