@@ -19,7 +19,7 @@ export function levers(s: Scenario, formats: { weights: string; kv: string }): L
   const found: Lever[] = [];
   const kv = NARROW.find((name) => name !== formats.kv && !(formats.kv === "int4") && !(formats.kv === "fp8" && name === "fp8"));
   if (kv) found.push({ id: `kv-${kv}`, name: `KV cache in ${formatName(kv)}`, cost: "fewer KV bytes; check accuracy", change: { kv } });
-  const weights = NARROW.find((name) => name !== formats.weights && !formats.weights.includes("4"));
+  const weights = NARROW.find((name) => !formats.weights.startsWith(name) && !formats.weights.includes("4"));
   if (weights) found.push({ id: `weights-${weights}`, name: `${formatName(weights)} weights`, cost: "fewer weight bytes; check accuracy", change: { weights } });
   const system = counted(s.on);
   const doubled = s.tp * 2;
