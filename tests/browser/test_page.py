@@ -364,3 +364,14 @@ def test_a_newcomers_questions_are_answered_from_the_page(reader, served):
     page.wait_for_function("() => document.querySelector('.why .t')?.textContent === 'Time per output token'")
     page.wait_for_selector(".why .f")
     assert page.locator(".why li button").count() >= 4  # what adds up to it, each to be opened
+
+
+def test_every_formula_ends_at_its_number(reader, served):
+    """Layers are counted in, and a number that is refused shows no other's formula."""
+    page = reader().open(served + "#/step?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b128&p=w8&sel=kpi:kv")
+    page.wait_for_selector("aside.why .f >> text=block_1_kv")
+    # 128 requests x 2304 tokens x 2 x 128 x 2 heads x 2 byte x 80 layers
+    assert page.locator("aside.why .f div[title]").last.get_attribute("title") == str(128 * 2304 * 2 * 128 * 2 * 2 * 80)
+    page.evaluate("location.hash = '#/step?m=gpt2&s=a10g&w=512-64-b4&sel=kpi:cost'")
+    page.wait_for_selector("aside.why >> text=No price is known")
+    assert page.locator("aside.why .f").count() == 0
