@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 
 from rooflab.api.answers import header
 from rooflab.api.design_asks import CodesignAsk, CodesignReport
 from rooflab.api.resolve import model_of, precision_of, system_of
 from rooflab.api.tables import table_of
+from rooflab.model import Model
 from rooflab.sweep import joint
+from rooflab.system import System
 from rooflab.units import InputError
 
 STOPPED = "stopped before every machine was tried"
 
 
-def codesign_steps(ask: CodesignAsk) -> Generator[tuple[int, int], bool | None, CodesignReport | None]:
-    """Machines and layouts together, a few machines at a time; None where it was stopped."""
+def codesign_parts(ask: CodesignAsk, stopped: Callable[[], bool]) -> Iterator[tuple[int, int] | CodesignReport]:
+    """Machines and layouts together, a few machines at a time: (machines done, machines) after each part, the report last.
+
+    Raises InputError when `stopped` says so before the end: a part of the machines is no answer.
+    """
     model = model_of(ask.model)
     precision, notes = precision_of(model, ask)
     system = system_of(ask.on, ask.changes)
-    found = yield from joint.codesign_steps(
+    steps = joint.codesign_steps(
         model, system=system, context=ask.context, batch=ask.batch, mode=ask.mode, scope=ask.scope, depth=ask.depth,
         weights=ask.cost_weights, refit=ask.refit, precision=precision, outside=ask.outside,
     )  # fmt: skip
+    stop: bool | None = None
+    while True:
+        try:
+            part = steps.send(stop)
+        except StopIteration as end:
+            found = end.value
+            break
+        yield part
+        stop = bool(stopped())
     if found is None:
-        return None
+        raise InputError(STOPPED)
+    yield _report(ask, model, system, found, notes)
+
+
+def _report(ask: CodesignAsk, model: Model, system: System, found: joint.Codesign, notes: list[str]) -> CodesignReport:
     notes = [
         *model.notes,
         *notes,
@@ -52,19 +70,10 @@ def codesign_steps(ask: CodesignAsk) -> Generator[tuple[int, int], bool | None, 
 def answer_codesign(
     ask: CodesignAsk, *, progress: Callable[[int, int], None] | None = None, cancel: Callable[[], bool] | None = None
 ) -> CodesignReport:
-    """Machines and layouts together; `progress` is told (machines done, machines).
-
-    Raises InputError when `cancel` says so before the end: a part of the machines is no answer.
-    """
-    steps = codesign_steps(ask)
-    stop: bool | None = None
-    while True:
-        try:
-            done, total = steps.send(stop)
-        except StopIteration as end:
-            if end.value is None:
-                raise InputError(STOPPED) from None
-            return end.value
+    """Machines and layouts together; `progress` is told (machines done, machines). InputError where `cancel` ends it early."""
+    for part in codesign_parts(ask, cancel or (lambda: False)):
+        if isinstance(part, CodesignReport):
+            return part
         if progress is not None:
-            progress(done, total)
-        stop = cancel is not None and cancel()
+            progress(*part)
+    raise AssertionError("the last part is the report")

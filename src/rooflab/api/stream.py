@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from rooflab.api import ask_of, plain_report, report_of
-from rooflab.api.codesign import STOPPED, codesign_steps
+from rooflab.api.codesign import codesign_parts
 from rooflab.api.design import (
     figures_of,
     sharded_report,
@@ -16,7 +16,7 @@ from rooflab.api.design import (
     study_of,
     sweep_report,
 )
-from rooflab.api.design_asks import CodesignAsk, ShardedAsk, SweepAsk, Table
+from rooflab.api.design_asks import CodesignAsk, CodesignReport, ShardedAsk, SweepAsk, Table
 from rooflab.api.tables import kept_rows, table_of
 from rooflab.sweep.pieces import Piece, sharded_pieces, space_pieces
 from rooflab.units import InputError
@@ -104,14 +104,8 @@ def _sharded(ask: ShardedAsk, stopped: Callable[[], bool]) -> Generator[str, Non
 
 
 def _codesign(ask: CodesignAsk, stopped: Callable[[], bool]) -> Generator[str, None, Any]:
-    steps = codesign_steps(ask)
-    stop: bool | None = None
-    while True:
-        try:
-            done, total = steps.send(stop)
-        except StopIteration as end:
-            if end.value is None:
-                raise InputError(STOPPED) from None
-            return end.value
+    for part in codesign_parts(ask, stopped):
+        if isinstance(part, CodesignReport):
+            return part
+        done, total = part
         yield _JSON.encode({"part": Part(done=done, total=total)}).decode()
-        stop = bool(stopped())
