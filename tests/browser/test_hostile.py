@@ -189,3 +189,15 @@ def test_what_was_asked_while_the_server_was_away_is_asked_again(reader, mortal)
     page.wait_for_function("(before) => document.querySelector('[data-kpi=tpot]').title !== before", arg=before)
     page.wait_for_selector("[role=alert]", state="detached")
     one.wrong.clear()  # the browser's own words on a server that is away
+
+
+def test_what_the_browser_kept_may_be_damaged(reader, served):
+    """Of another kind than what was written there, it is as if nothing had been kept."""
+    one = reader()
+    one.context.add_init_script("""for (const name of ["last", "baselineName", "columns", "keys", "saved", "theme"])
+        localStorage.setItem("rooflab." + name, JSON.stringify(name === "columns" ? { Tensors: 5 } : [{ name: 5 }, null]));""")
+    page = one.open(served)
+    assert page.locator("[data-segment=model] .v").inner_text() == "Llama-3.1-70B"
+    page.evaluate("location.hash = '#/fit'")
+    page.wait_for_selector("text=Layout map")
+    calm(page)

@@ -44,7 +44,7 @@ export class App {
   drawer = $state(false);
   naming = $state(false);
   /** Whether single letters and digits are keys of the page. */
-  singleKeys = $state(kept<boolean>("keys") !== false);
+  singleKeys = $state(kept("keys", true));
   shelves = $state.raw<Partial<Record<Shelf, Row[]>>>({});
   touched = $state(false);
   /** A value is being dragged. */
@@ -70,9 +70,9 @@ export class App {
   start(views: string[]): void {
     this.views = views;
     this.theme = document.documentElement.dataset.theme === "dark" ? "dark" : "light";
-    this.go(location.hash || kept<string>("last") || "");
+    this.go(location.hash || kept("last", ""));
     if (!location.hash && this.written) addEventListener("load", () => setTimeout(() => history.replaceState(null, "", this.written)), { once: true });
-    this.baselineName = same(this.baseline, START_BASELINE) && same(this.scenario, START) ? "" : (kept<string>("baselineName") ?? "");
+    this.baselineName = same(this.baseline, START_BASELINE) && same(this.scenario, START) ? "" : kept("baselineName", "");
     door.onStatus((status, why) => {
       this.status = status;
       this.why = why;

@@ -1,12 +1,13 @@
 // What the browser keeps: the last scenario, the baseline, saved scenarios, the theme. Storage may be closed to us.
 const PREFIX = "rooflab.";
 
-export function kept<T>(name: string): T | null {
+/** What is kept, where it is of the usual value's kind; else the usual value. */
+export function kept<T>(name: string, usual: T): T {
   try {
-    const text = localStorage.getItem(PREFIX + name);
-    return text === null ? null : (JSON.parse(text) as T);
+    const found = JSON.parse(localStorage.getItem(PREFIX + name) ?? "null") as T;
+    return found !== null && typeof found === typeof usual && Array.isArray(found) === Array.isArray(usual) ? found : usual;
   } catch {
-    return null;
+    return usual;
   }
 }
 
