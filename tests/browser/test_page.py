@@ -267,6 +267,16 @@ def test_back_and_forward_walk_settled_changes(reader, served):
     one.settle("tpot", start)
 
 
+def test_an_inputs_basis_opens_its_source_and_back_returns_at_once(reader, address):
+    """A datasheet's figure opens the device's card in Evidence, a fitted one that of its kernels; each is a step of its own."""
+    page = reader().open(address + "#/step?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b64&p=wfp8")
+    for basis, card in (("datasheet", "Device h100-sxm"), ("fitted", "Kernels measured on h100-sxm")):
+        page.locator(f".why .to[aria-label^={basis}]").first.click()
+        page.wait_for_selector(f"details[open] summary:has-text('{card}')")
+        page.go_back()  # no waiting until a change has settled
+        page.wait_for_selector("[data-kpi=tpot]")
+
+
 def test_the_baseline_is_kept_and_reset_clears_it(reader, served):
     """B-014: scenario and baseline are in the address and in the browser; deltas vanish with the baseline."""
     one = reader()

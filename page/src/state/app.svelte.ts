@@ -93,7 +93,11 @@ export class App {
       $effect(() => this.mirror(this.hash));
     });
     addEventListener("hashchange", () => {
-      if (location.hash !== this.written) this.go(location.hash);
+      if (location.hash === this.written) return;
+      // What comes next is a step from here, and does not settle with what was left.
+      clearTimeout(this.timer);
+      this.timer = undefined;
+      this.go(location.hash);
     });
     addEventListener("pagehide", () => {
       if (this.timer !== undefined) this.settle();
@@ -141,6 +145,7 @@ export class App {
   private mirror(hash: string): void {
     if (hash === this.written || this.unpacking) return;
     const before = this.written;
+    if (this.timer !== undefined && before.split("?")[0] !== hash.split("?")[0]) this.settle(); // a view is a step of its own
     this.written = hash;
     if (!before) {
       history.replaceState(null, "", hash);
