@@ -277,6 +277,16 @@ def test_an_inputs_basis_opens_its_source_and_back_returns_at_once(reader, addre
         page.wait_for_selector("[data-kpi=tpot]")
 
 
+def test_the_formula_of_a_number_far_down_is_in_sight(reader, served):
+    """The why panel stays beside the view while it scrolls, below the scenario bar."""
+    page = reader().open(served)
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    page.locator("tr:has-text('RoPE + KV append')").last.click()
+    page.wait_for_selector("aside.why .crumb:has-text('RoPE + KV append')")
+    top = page.locator("aside.why .crumb").bounding_box()["y"]
+    assert page.locator(".scen").bounding_box()["height"] - 2 <= top < 200
+
+
 def test_the_baseline_is_kept_and_reset_clears_it(reader, served):
     """B-014: scenario and baseline are in the address and in the browser; deltas vanish with the baseline."""
     one = reader()
