@@ -178,6 +178,24 @@ def test_the_baseline_says_what_to_know_of_it(reader, served, link, chips):
     assert page.locator(".was").count() == 0
 
 
+def test_what_is_typed_before_the_box_is_there_is_typed_into_it(reader, served):
+    """The box comes a moment after the first paint; its key and a phrase may come sooner."""
+    one = reader()
+    held = []
+    one.page.route("**/assets/tools-*.js", lambda route: held.append(route))
+    page = one.open(served)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("batch 16")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(100)
+    assert held
+    assert page.locator("#commands").count() == 0
+    for route in held:
+        route.continue_()
+    page.wait_for_function("() => location.hash.includes('-b16')")
+    page.wait_for_selector("#commands", state="detached")
+
+
 def test_phrases_say_what_they_would_do_before_they_do_it(reader, served):
     """ux: changes, comparisons, numbers and traffic; what the machine cannot do is passed over."""
     page = reader().open(served)
