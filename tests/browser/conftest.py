@@ -160,6 +160,22 @@ class Reader:
         )
 
 
+@pytest.fixture(scope="session")
+def serious():
+    """What axe finds on a page that is serious or critical: its rule, what it asks, and where."""
+    axe = (ROOT / "page/node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
+
+    def found(page):
+        page.evaluate(axe)
+        return [
+            f"{each['id']}: {each['help']}: {[node['html'][:160] for node in each['nodes'][:3]]}"
+            for each in page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+            if each["impact"] in ("serious", "critical")
+        ]
+
+    return found
+
+
 @pytest.fixture
 def reader(browser):
     """A fresh reader; the test fails if anything went wrong in the page."""

@@ -21,7 +21,6 @@ from rooflab.store import Saved, Store, dump
 ROOT = Path(__file__).resolve().parents[2]
 START = json.loads((ROOT / "src/rooflab/web/start.json").read_text())
 SCENARIO = START["scenario"]
-AXE = ROOT / "page/node_modules/axe-core/axe.min.js"
 EVIL = "<img src=x onerror=\"document.title='ran'\">"
 HOSTILE = {"name": EVIL, "ask": {"model": EVIL}, "version": "1", "time": "t"}
 
@@ -69,16 +68,6 @@ def downloaded(page, click):
 def menu(page, title):
     page.get_by_role("button", name=f"{title}: save or copy").click()
     page.wait_for_selector("[role=menu]")
-
-
-def serious(page):
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [
-        f"{each['id']}: {[node['html'][:140] for node in each['nodes'][:3]]}"
-        for each in found["violations"]
-        if each["impact"] in ("serious", "critical")
-    ]
 
 
 # ------------------------------------------------------------------------------------------------ saving and comparing
@@ -298,7 +287,7 @@ def test_a_bad_file_is_refused_in_words_and_never_run(reader, local, tmp_path, c
     assert page.title() != "ran"
 
 
-def test_the_report_is_that_of_the_engine_and_needs_nothing(reader, address, browser, tmp_path):
+def test_the_report_is_that_of_the_engine_and_needs_nothing(reader, address, browser, tmp_path, serious):
     """One generator: the page's report is the command line's; opened from disk it asks for nothing and looks right."""
     page = reader().open(address)
     page.keyboard.press("e")
@@ -425,7 +414,7 @@ def test_the_menu_is_a_keyboard_s(reader, local):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious_in_compare(reader, local, theme):
+def test_axe_finds_nothing_serious_in_compare(reader, local, theme, serious):
     page = reader(color_scheme=theme).open(local)
     page.keyboard.press("s")
     save(page, "one")

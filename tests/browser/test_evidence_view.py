@@ -10,7 +10,6 @@ from rooflab.api import answer
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = json.loads((ROOT / "src/rooflab/web/start.json").read_text())["scenario"]
-AXE = ROOT / "page/node_modules/axe-core/axe.min.js"
 OVER = "#/evidence?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b256"
 FITTED = "#/evidence?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b64&f=operator;prices=fitted"
 
@@ -179,19 +178,12 @@ def test_what_does_not_fit_is_not_priced(reader, served):
 @pytest.mark.parametrize(
     "place, width", [("#/evidence?about=guidance", 1440), (OVER + "&about=glossary", 1440), (FITTED, 390)]
 )
-def test_axe_finds_nothing_serious_in_evidence(reader, served, theme, place, width):
+def test_axe_finds_nothing_serious_in_evidence(reader, served, theme, place, width, serious):
     page = reader(color_scheme=theme, viewport={"width": width, "height": 844}).open(served + place)
     page.wait_for_selector(".says, [data-symbol=L], [data-source]")
     page.wait_for_timeout(900)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    serious = [
-        f"{each['id']}: {[node['html'][:140] for node in each['nodes'][:3]]}"
-        for each in found["violations"]
-        if each["impact"] in ("serious", "critical")
-    ]
-    assert not serious
+    assert not serious(page)
 
 
 SAMPLE = json.loads((ROOT / "data/accuracy_points.json").read_text())

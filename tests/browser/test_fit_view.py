@@ -9,7 +9,6 @@ from rooflab.api import answer
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = json.loads((ROOT / "src/rooflab/web/start.json").read_text())["scenario"]
-AXE = ROOT / "page/node_modules/axe-core/axe.min.js"
 OVER = "#/fit?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b256"
 SIP = "#/fit?m=llama-3.1-70b&s=sip&l=tp8-cp8&w=32768-256-b4"
 
@@ -25,17 +24,6 @@ def fit(**changes):
 
 def said(page, words):
     page.wait_for_function("(words) => document.querySelector('#finding').textContent.includes(words)", arg=words)
-
-
-def serious(page):
-    """What axe finds that is serious or critical."""
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [
-        f"{each['id']}: {[node['html'][:140] for node in each['nodes'][:3]]}"
-        for each in found["violations"]
-        if each["impact"] in ("serious", "critical")
-    ]
 
 
 def test_it_says_what_is_free_and_the_first_values_that_do_not_fit(reader, address):
@@ -188,7 +176,7 @@ def test_an_impossible_layout_is_said(reader, served):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("place", ["#/fit", OVER, SIP + "&tab=hints"])
-def test_axe_finds_nothing_serious_in_fit(reader, served, theme, place):
+def test_axe_finds_nothing_serious_in_fit(reader, served, theme, place, serious):
     page = reader(color_scheme=theme).open(served + place)
     page.wait_for_selector(".units")
     page.wait_for_timeout(700)

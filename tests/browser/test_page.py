@@ -11,7 +11,6 @@ from rooflab.api import answer
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = json.loads((ROOT / "src/rooflab/web/start.json").read_text())["scenario"]
-AXE = ROOT / "page/node_modules/axe-core/axe.min.js"
 SIDES = ["served", "static"]
 
 
@@ -332,7 +331,7 @@ def test_a_narrow_screen_holds_everything(reader, served):
 @pytest.mark.parametrize(
     "place", ["", "#/step?phase=prefill", "#/step?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b256", "editor", "find"]
 )
-def test_axe_finds_nothing_serious(reader, served, theme, place):
+def test_axe_finds_nothing_serious(reader, served, theme, place, serious):
     """F-03: no serious or critical violation, in both themes, in what opens and in what does not fit."""
     page = reader(color_scheme=theme).open(served + (place if place.startswith("#") else ""))
     page.wait_for_timeout(600)
@@ -343,14 +342,7 @@ def test_axe_finds_nothing_serious(reader, served, theme, place):
         page.keyboard.press("Control+k")
         page.keyboard.type("h200")
         page.wait_for_timeout(500)
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    serious = [
-        f"{each['id']}: {each['help']}: {[node['html'][:140] for node in each['nodes'][:3]]}"
-        for each in found["violations"]
-        if each["impact"] in ("serious", "critical")
-    ]
-    assert not serious, "\n".join(serious)
+    assert not serious(page)
     assert page.evaluate("document.documentElement.dataset.theme") == theme
 
 

@@ -1,6 +1,5 @@
 """Serve: what happens under load, and the scheduler's board, in a real browser (A-050..A-055, B-070..B-079, E-08, E-18)."""
 
-import json
 import re
 from pathlib import Path
 
@@ -8,8 +7,6 @@ import pytest
 
 from rooflab.api import answer
 
-ROOT = Path(__file__).resolve().parents[2]
-AXE = ROOT / "page/node_modules/axe-core/axe.min.js"
 LLAMA = "#/serve?m=llama-3.1-8b&s=h100-sxm&w=1024-256-b32&vs=none"
 ASK = {
     "kind": "simulate", "model": "llama-3.1-8b", "on": "h100-sxm", "prompt": 1024, "output": 256, "requests": 300,
@@ -326,11 +323,8 @@ def test_cancel_where_python_hears_no_message_while_it_computes(reader, static):
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 390)])
-def test_nothing_serious_for_axe(reader, served, theme, width):
+def test_nothing_serious_for_axe(reader, served, theme, width, serious):
     page = reader(color_scheme=theme, viewport={"width": width, "height": 900}).open(served + at(load=10))
     whole(page)
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    serious = [each for each in found["violations"] if each["impact"] in ("serious", "critical")]
-    assert not serious, json.dumps([{each["id"]: [node["html"][:160] for node in each["nodes"]]} for each in serious])
+    assert not serious(page)
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
