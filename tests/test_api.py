@@ -859,9 +859,12 @@ def test_work_per_byte_of_each_phase():
 
 
 def test_a_count_before_a_system_is_of_devices_and_says_so():
-    """"4x dgx-h100" could be read as four of them; it is four devices, which is said where it runs and where it is refused."""
+    """ "4x dgx-h100" could be read as four of them; it is four devices, which is said where it runs and where it is refused."""
     given = {"kind": "estimate", "model": "llama-3.1-8b", "on": "4x dgx-h100"}
-    assert "'4x dgx-h100' is 4 devices of dgx-h100: a count is always of devices" in api.answer({**given, "tp": 4})["notes"]
+    assert (
+        "'4x dgx-h100' is 4 devices of dgx-h100: a count is always of devices"
+        in api.answer({**given, "tp": 4})["notes"]
+    )
     for plain in ("dgx-h100", "4x h100-sxm"):
         assert not any("count is" in note for note in api.answer({**given, "on": plain, "tp": 4})["notes"])
     with pytest.raises(InputError, match="needs 8 devices; dgx-h100 has 4; '4x dgx-h100' is 4 devices"):

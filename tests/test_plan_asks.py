@@ -124,7 +124,9 @@ def test_sources_of_a_machine():
     assert "tpu-v5p" not in card["used_by"]
     assert found["h100-sxm"]["sources"][0]["gives"] == ["kernels measured on h100-sxm"]
     assert found["h100-sxm"]["sources"][0]["date"]
-    assert re.search(r"off by [\d.]+% .* by [\d.]+% on shapes held out", found["h100-sxm"]["sources"][0]["notes"])
+    assert re.search(
+        r"off by [\d.]+% .* by [\d.]+% on shapes held out", found["h100-sxm"]["sources"][0]["notes"]
+    )
 
 
 def test_rules_report():
