@@ -99,7 +99,7 @@ OPTIONS = {
     "no_ahead": (["--no-ahead"], {"limits.asynchronous": False}),
 }  # fmt: skip
 APART = {"model", "on", "requests", "json", "concurrency", "load", "trace", "speed", "loads", "replications", "out", "steps_out",
-         "workers", "cluster"}  # fmt: skip
+         "workers", "cluster", "spread"}  # fmt: skip
 """Tested by name below, because they stand beside other options or write files."""
 
 
@@ -122,6 +122,7 @@ def test_every_option_is_heard(run, name):
 def test_traffic_from_users_shares_and_traces(run):
     """B-072: users who wait, a share of what a full queue is served at, and a recorded trace, cut to the requests asked for."""
     assert "closed loop of 8 users" in report_of(run, *START, "--concurrency", "8")["traffic"]
+    assert report_of(run, *START, "--concurrency", "8", "--spread", "0.2")["ask"]["spread"] == 0.2
     assert any("50%" in note for note in report_of(run, *START, "--load", "0.5")["notes"])
     found = report_of(run, *START, "--trace", TRACE)
     assert TRACE.name in found["traffic"]

@@ -4,6 +4,7 @@ Workloads are random with constructed ties (an arrival on the boundary of an ite
 that barely hold the largest request, every policy, both kinds of scheduling, and prefix caching.
 """
 
+import math
 import random
 import signal
 from dataclasses import dataclass
@@ -310,7 +311,7 @@ def test_looking_at_replicas_does_not_change_them():
 
 
 def test_a_closed_loop_never_has_more_requests_than_users():
-    """B-072: sojourn intervals overlap at most `users` deep, and every request follows its user's last."""
+    """B-072: sojourn intervals overlap at most `users` deep; whoever is answered sends the next request of the list."""
     run = simulate(closed_loop(200, 7, lengths(300, "prompt"), lengths(40, "output")), SURFACE, Limits(blocks=4000))
     run.check()
     edges = sorted([(at, 1) for at in run.arrival] + [(at, -1) for at in run.finish])
@@ -319,7 +320,44 @@ def test_a_closed_loop_never_has_more_requests_than_users():
         depth += change
         most = max(most, depth)
     assert most == 7
-    assert all(run.arrival[r] == run.finish[r - 7] for r in range(7, 200))
+    assert run.arrival[7:] == sorted(run.finish)[:193]
+
+
+def test_users_by_hand():
+    """Two users, constant iterations of 1 s, answers of 1, 3, 1 and 2 tokens, a pause of 2 s before the third and none before the
+    fourth: the first ends at 1, the third comes at 3 and is there at 4, the fourth comes when the second ends."""
+    traffic = Traffic(
+        arrival=[0.0, 0.0, None, None], prompt=[1] * 4, output=[1, 3, 1, 2], users=2, think=[0.0, 0.0, 2.0, 0.0]
+    )
+    run = simulate(traffic, LineSurface(1.0), Limits(blocks=100))
+    run.check()
+    assert [at >> run.bits for at in run.arrival] == [0, 0, 3, 3]
+    assert [at >> run.bits for at in run.finish] == [1, 3, 4, 5]
+
+
+@pytest.mark.parametrize("never", [(0,), (1, 2), (3,), (0, 1, 2)])
+def test_a_request_that_never_fits_does_not_stop_its_user(never):
+    """A-054: it is refused by name, and its user sends the next one at once; everybody else is served."""
+    prompt = [5000 if number in never else 10 for number in range(5)]
+    traffic = Traffic(arrival=[0.0, 0.0, None, None, None], prompt=prompt, output=[3] * 5, users=2)
+    for replicas in (1, 2):
+        run = simulate(traffic, LineSurface(1.0), Limits(blocks=100), replicas=replicas)
+        run.check()
+        assert set(run.refused) == set(never)
+        assert all((run.finish[number] < 0) == (number in never) for number in range(5))
+        assert all(run.arrival[number] >= 0 for number in range(5))
+
+
+def test_a_request_takes_its_way_to_the_scheduler():
+    """0.5 s of it: an answer of two iterations of 1 s is there 2.5 s after the request came, and the next one is sent then."""
+    limits = Limits(blocks=100, slots=1, reach=0.5)
+    traffic = Traffic(arrival=[0.0, None], prompt=[1, 1], output=[2, 2], users=1)
+    run = simulate(traffic, LineSurface(1.0), limits)
+    run.check()
+    times = {
+        name: [math.ldexp(at, -run.bits) for at in getattr(run, name)] for name in ("arrival", "admitted", "finish")
+    }
+    assert times == {"arrival": [0.0, 2.5], "admitted": [0.5, 3.0], "finish": [2.5, 5.0]}
 
 
 # --------------------------------------------------------------------------- the test has teeth

@@ -393,6 +393,7 @@ export interface SimulateAsk {
   output?: string | number;
   turns?: number;
   think?: string | number;
+  spread?: number | null;
   policy?: "chunked" | "prefill_first" | "priority" | "shortest_first" | "static";
   paging?: "paged" | "reserve";
   slots?: number;
@@ -1648,6 +1649,7 @@ export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {
     "output",
     "turns",
     "think",
+    "spread",
     "policy",
     "paging",
     "slots",

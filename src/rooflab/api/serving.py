@@ -19,7 +19,7 @@ from rooflab.sim.clock import bits_for
 from rooflab.sim.cluster import Transfer
 from rooflab.sim.schedule import Limits, policy, router
 from rooflab.sim.surface import HostWork, SceneSurface, Speculation
-from rooflab.sim.traffic import MANY, Traffic, burst, closed_loop, conversations, lengths, open_loop
+from rooflab.sim.traffic import MANY, Lengths, Traffic, burst, closed_loop, conversations, lengths, open_loop, spread
 from rooflab.units import InputError, format, parse, shown
 
 PAGE_MOST = 200_000
@@ -28,6 +28,9 @@ PYTHON, COMPILED = 1600.0, 700.0
 """Bytes of memory that a request takes in a run with its figures, by loop."""
 WORK_MOST = 5.0e6
 """Iterations that prompts may need: beyond this an answer would take too long."""
+SPREAD = 0.05
+"""Share by which users' equal answers differ unless told: measured engines that mix prompts and decoding do not stay in step,
+those that put prompts first do; anything from 0.02 to 0.1 says nearly the same."""
 PROBED = 2000
 """Requests that the saturated rate is taken from."""
 
@@ -75,6 +78,7 @@ class Source:
         self.prompt, self.output = lengths(ask.prompt, "prompt"), lengths(ask.output, "output")
         self.think = parse(ask.think, "s", "think")
         self.fixed = _recorded(ask)
+        self.spread = _spread(ask, self.output)
 
     @property
     def whole(self) -> bool:
@@ -87,7 +91,9 @@ class Source:
         if self.whole:
             if load != int(load) or load < 1:
                 raise InputError(f"loads: {load:g} users; with concurrency, loads are whole numbers")
-            return closed_loop(ask.requests, int(load), self.prompt, self.output, seed=seed, think=self.think)
+            return closed_loop(
+                ask.requests, int(load), self.prompt, spread(self.output, self.spread), seed=seed, think=self.think
+            )
         if ask.turns > 1:
             sessions = -(-ask.requests // ask.turns)
             return conversations(
@@ -108,6 +114,19 @@ class Source:
             total = sum(self.fixed.prompt) + sum(self.fixed.output)  # int
             return total / len(self.fixed)
         return self.prompt.mean() + self.output.mean()
+
+
+def _spread(ask: SimulateAsk, output: Lengths) -> float:
+    """Share by which users' answers of one length differ."""
+    if ask.concurrency is None or output.form != "fixed":
+        if ask.spread is not None:
+            raise InputError(
+                "spread: counts only with concurrency and answers of one length; leave it out, or write output as a distribution"
+            )
+        return 0.0
+    if ask.spread is None:
+        return SPREAD if policy(ask.policy).mixes else 0.0
+    return ask.spread
 
 
 def _recorded(ask: SimulateAsk) -> Traffic | None:
@@ -233,34 +252,57 @@ def _swapped(ask: SimulateAsk, setting: Setting, limits: Limits, per_token: floa
     return msgspec.structs.replace(limits, host_blocks=blocks, swap_time=block / rate), said
 
 
-def _host(ask: SimulateAsk, setting: Setting) -> tuple[HostWork, list[str]]:
-    """The engine's host work, fitted beside the prices of its kernels, and what is counted; sets the launches of its kernels."""
+def _host(ask: SimulateAsk, setting: Setting, source: Source) -> tuple[HostWork, float, list[str]]:
+    """The engine's host work and a request's way to its scheduler, fitted beside the prices of its kernels, and what is
+    counted; sets the launches of its kernels."""
+    users = [] if ask.concurrency is None else _users(source)
     if not isinstance(setting.pricer, Fitted):
-        return HostWork(), [
-            "iterations take what their operators take: no engine's host work is counted beside these prices; estimate with "
-            "concurrency counts it, so its times are longer"
-        ]
+        return (
+            HostWork(),
+            0.0,
+            [
+                "iterations take what their operators take: no engine's host work is counted beside these prices; estimate with "
+                "concurrency counts it, so its times are longer",
+                *users,
+            ],
+        )
     made = loaded.engine("vllm-sync" if ask.engine == "vllm" and not ask.ahead else ask.engine)
     setting.pricer.launch_scale = made.launch_scale
     host = HostWork.of(made)
     said = [
         f"host work of {made.title}: {format(host.step, 's')} an iteration, {format(host.sequence, 's')} a sequence in it and "
-        f"{format(host.request, 's')} a prompt, as estimate with concurrency counts it; fitted on runs of one model on one device"
+        f"{format(host.request, 's')} a prompt, and {format(made.arrival, 's')} until a request reaches the scheduler, as "
+        "estimate with concurrency counts it; fitted on runs of one model on one device",
+        *users,
     ]
-    if ask.concurrency is not None:
+    return host, float(made.arrival), said
+
+
+def _users(source: Source) -> list[str]:
+    """What a closed loop takes for granted."""
+    said = [
+        "users all start at once and send one list of requests between them, as benchmarks of a fixed concurrency do; "
+        "estimate with the same concurrency is the mean of a loop that goes on: throughput here counts the end of the run, as "
+        "the last answers run out, and is a few % lower in short runs"
+    ]
+    if source.spread:
         said.append(
-            "estimate with the same concurrency has the same time per token within a few % where lengths vary; its first token "
-            f"comes later by the {format(made.arrival, 's')} in which a request reaches the scheduler and by the "
-            f"{float(made.synchrony):.0%} of the requests that it lets start together; here users all start at once, and answers "
-            "of one length keep them in step"
+            f"answers of {source.output.a:g} tokens differ by up to {source.spread:.0%} to either side, so that users fall out "
+            "of step, as they do on measured engines that mix prompts and decoding, for a reason not known; spread 0 keeps them "
+            "in step"
         )
-    return host, said
+    elif source.output.form == "fixed" and source.ask.output != 1:
+        said.append(
+            "answers of one length keep users in step: they end together and their prompts wait for one another, as measured on "
+            "engines that put prompts first"
+        )
+    return said
 
 
 def setup_of(ask: SimulateAsk, setting: Setting, source: Source) -> tuple[study.Setup, list[str], float]:
     """The engine to simulate, notes about it, and the cache bytes of a token on one device."""
     alone = msgspec.structs.replace(setting, layout=msgspec.structs.replace(setting.layout, dp=1))
-    host, hosting = _host(ask, setting)
+    host, reach, hosting = _host(ask, setting, source)
     scene = scene_of(alone)
     typical = source.typical()
     blocks = None if ask.kv_tokens is None else max(1, ask.kv_tokens // ask.block_tokens)
@@ -272,6 +314,7 @@ def setup_of(ask: SimulateAsk, setting: Setting, source: Source) -> tuple[study.
         slots=ask.slots,
         budget=ask.budget,
         kv=ask.paging,
+        reach=reach,
         chunked=ask.chunked,
         asynchronous=ask.ahead,
         caching=ask.caching,

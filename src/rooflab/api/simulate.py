@@ -44,8 +44,8 @@ PROTOCOL = (
     "decisions are taken as vLLM's V1 engine takes them: at the boundaries of iterations, within slots, token budget and "
     "blocks; when a paged cache runs out the latest request is preempted (under priority, the one of the largest number) and "
     "computed again, or fetched from the host where swap gives it room",
-    "tokenisation, network and detokenisation are left out; iterations take the estimate's own prices and the host work that the "
-    "notes name",
+    "network and detokenisation are left out; iterations take the estimate's own prices and the host work, and requests the way "
+    "to the scheduler, that the notes name",
 )
 
 

@@ -51,6 +51,9 @@ class SimulateAsk(_Placed, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Turns of each conversation; every prompt then begins with all that was said before."""
     think: Time = 0.0
     """Mean pause before a user's next request."""
+    spread: Share | None = None
+    """Share by which users' answers of one length differ to either side, so that users do not stay in step; None is 0.05 where
+    decoding goes on beside prompts, else 0."""
     policy: PolicyName = "chunked"
     paging: Literal["paged", "reserve"] = "paged"
     """Cache as tokens come, with preemption when it runs out; or prompt and answer reserved at admission."""

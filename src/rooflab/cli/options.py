@@ -99,6 +99,7 @@ FLAGS: dict[str, Flag] = {
     "variation": Flag("Variation of the gaps between arrivals: 1 is Poisson, 0 even."),
     "turns": Flag("Turns of each conversation."),
     "think": Flag("Mean pause before a user's next request: 2s.", "TIME"),
+    "spread": Flag("How far users' equal answers differ, so that users fall out of step: 0.05.", "SHARE"),
     "policy": Flag("Who is served next.", panel=ENGINE),
     "paging": Flag("Cache by pages as tokens come, or reserved whole.", panel=ENGINE),
     "slots": Flag("Sequences at once, per replica.", panel=ENGINE),

@@ -149,7 +149,7 @@ def _one(row: dict[str, str], members: list[dict[str, Any]], configs: str | Path
         output=[m["output"] for m in members],
         title=f"replay of {row['run']}",
     )
-    limits = _limits(row, scene, members, ahead)
+    limits = msgspec.structs.replace(_limits(row, scene, members, ahead), reach=float(made.arrival))
     run = simulate(
         traffic, surface, limits, replicas=replicas, routing="least_loaded" if replicas > 1 else "round_robin"
     )

@@ -217,7 +217,7 @@ def check(run: Run) -> None:
         begun = run.admitted[mine][numpy.argsort(run.arrival[mine], kind="stable")]
         assert (numpy.diff(begun) >= 0).all(), f"replica {index}: a request was overtaken"
         if not run.limits.asynchronous:
-            _check_work(log, numpy.sort(run.arrival[mine]), numpy.sort(run.finish[mine]))
+            _check_work(log, numpy.sort(run.arrival[mine]) + run.reach, numpy.sort(run.finish[mine]))
     assert made == exact_sum(output), f"{made} tokens made, {exact_sum(output)} asked for"
 
 

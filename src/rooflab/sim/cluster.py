@@ -9,7 +9,8 @@ from typing import Any, Literal
 import msgspec
 
 from rooflab.sim import fast
-from rooflab.sim.clock import NEVER, ticks, ticks_up
+from rooflab.sim.arrivals import Arrivals
+from rooflab.sim.clock import NEVER, ticks
 from rooflab.sim.engine import Replica
 from rooflab.sim.run import Run
 from rooflab.sim.running import Ledger
@@ -88,6 +89,7 @@ class Cluster:
     ):
         self.traffic, self.bits, self.watch = traffic, surface.bits, watch
         self.routing = routing or router("round_robin")
+        self.reach = ticks(limits.reach, self.bits)
         self.ledger = Ledger(len(traffic))
         self.refused = refused(traffic, limits)
         self.replicas = [
@@ -95,30 +97,20 @@ class Cluster:
             for _ in range(replicas)
         ]
         self.done = self._events = self._numbered = 0
-        self._followers: dict[int, list[int]] = {}
-        self._pending: list[tuple[int, int]] = []
-        for request, before in enumerate(traffic.follows or ()):
-            if before is not None:
-                self._followers.setdefault(before, []).append(request)
-        for request, moment in enumerate(traffic.arrival):
-            if moment is not None:
-                self.ledger.arrival[request] = ticks_up(moment, self.bits)
-                if request not in self.refused:
-                    self._pending.append((self.ledger.arrival[request], request))
+        self._arrivals = Arrivals(traffic, self.ledger, self.bits, self.refused, self.reach)
+        self._pending: list[tuple[int, int]] = self._arrivals.first()
         heapify(self._pending)
 
     # ------------------------------------------------------------------ arrivals and ends
 
     def _finished(self, request: int, moment: int) -> None:
-        """Whoever follows this request arrives after its pause."""
+        """Whoever comes after this request is on the way."""
         self.done += 1
-        for other in self._followers.get(request, ()):
-            pause = ticks(self.traffic.think[other], self.bits) if self.traffic.think else 0
-            self.ledger.arrival[other] = moment + pause
+        for arrival, other in self._arrivals.after(request, moment):
             if len(self.replicas) == 1:
                 self.replicas[0].push(other)
             else:
-                heappush(self._pending, (moment + pause, other))
+                heappush(self._pending, (arrival, other))
 
     # ------------------------------------------------------------------ the run
 
@@ -127,7 +119,7 @@ class Cluster:
         try:
             if len(self.replicas) == 1:
                 self._alone()
-            elif not self._followers and not self.routing.looks:
+            elif not self._arrivals and not self.routing.looks:
                 self._apart()
             else:
                 self._together()

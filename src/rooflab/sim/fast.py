@@ -16,7 +16,7 @@ from types import FunctionType
 from typing import Any
 
 from rooflab.sim import compiled, tabled
-from rooflab.sim.clock import ticks_up
+from rooflab.sim.clock import ticks, ticks_up
 from rooflab.sim.run import Log, Run
 from rooflab.sim.schedule import Limits, Policy, RoundRobin, Router
 from rooflab.sim.surface import LineSurface, SceneSurface, StepSurface
@@ -42,7 +42,7 @@ def why_not(
     """What keeps a run from the compiled loop; None when nothing does."""
     checks = {
         "Numba is not installed": not installed(),
-        "requests follow one another": traffic.follows is not None,
+        "requests follow one another": not traffic.free,
         "prefixes are cached": limits.caching,
         "preempted requests are swapped": limits.host_blocks > 0,
         f"policy {rule.name}": rule.key is not None or not rule.refills,
@@ -227,10 +227,11 @@ def simulate(
     """The run of a traffic that `why_not` has nothing against; None when its clock goes beyond 64 bits after all."""
     import numpy
 
-    last = float(numpy.max(numpy.asarray(traffic.arrival, float), initial=0.0))
+    last = float(numpy.max(numpy.asarray(traffic.arrival, float), initial=0.0)) + limits.reach
     if math.ldexp(last, surface.bits) > tabled.FAR:
         return None
-    kept = _requests(traffic, surface.bits)
+    kept, reach = _requests(traffic, surface.bits), ticks(limits.reach, surface.bits)
+    kept[tabled.ARRIVAL] += reach
     order = numpy.argsort(kept[tabled.ARRIVAL], kind="stable")
     if refused:
         order = order[~numpy.isin(order, list(refused))]
@@ -251,7 +252,7 @@ def simulate(
             return None
         finished += int(e.s[tabled.FINISHED])
         ends.append(_end(e))
-    return _run(traffic, limits, rule, kept, place, ends, refused, surface.bits, code == tabled.DONE)
+    return _run(traffic, limits, rule, kept, place, ends, refused, surface.bits, reach, code == tabled.DONE)
 
 
 def _end(e: State) -> tuple[Any, Log]:
@@ -262,7 +263,7 @@ def _end(e: State) -> tuple[Any, Log]:
 
 def _run(
     traffic: Traffic, limits: Limits, rule: Policy, kept: Any, place: Any, ends: Sequence[tuple[Any, Log]],
-    refused: dict[int, str], bits: int, complete: bool,
+    refused: dict[int, str], bits: int, reach: int, complete: bool,
 ) -> Run:  # fmt: skip
     import numpy
 
@@ -270,7 +271,8 @@ def _run(
     scalars = [s.tolist() for s, _ in ends]
     return Run(
         bits=bits, traffic=traffic, limits=limits, policy=rule.name, replicas=len(ends), complete=complete, refused=refused,
-        arrival=kept[tabled.ARRIVAL], admitted=kept[tabled.ADMITTED], first=kept[tabled.FIRST], finish=kept[tabled.FINISH],
+        arrival=kept[tabled.ARRIVAL] - reach, reach=reach,
+        admitted=kept[tabled.ADMITTED], first=kept[tabled.FIRST], finish=kept[tabled.FINISH],
         preempted=kept[tabled.PREEMPTED], swapped=none, cached=none, replica=place, logs=[log for _, log in ends],
         prompts=[s[tabled.PROMPTS] for s in scalars], free=[s[tabled.FREE] for s in scalars],
         pools=[limits.blocks] * len(ends), host=[(0, 0)] * len(ends), events=sum(s[tabled.EVENTS] for s in scalars),  # int

@@ -211,7 +211,7 @@ def _gaps_of(log: list[tuple[int, ...]], bins: dict[int, int]) -> None:
 
 def overloaded(run: Run) -> bool:
     """Whether the queue grows while requests come, as the requests themselves saw it: they never follow one another."""
-    if run.traffic.follows is not None:
+    if not run.traffic.free:
         return False
     waiting = arrays.waiting(run) if run.compact else _waiting(run)
     if waiting is None:

@@ -75,6 +75,8 @@ class Run(msgspec.Struct, kw_only=True):
     host: list[tuple[int, int]]
     """Per replica: most blocks in host memory, and those there at the end."""
     events: int
+    reach: int = 0
+    """Ticks from an arrival until the scheduler knows of it."""
     loop: str = "python"
     """Which loop played it: python, or numba where it was compiled; both give the same run."""
     why_python: str | None = None
@@ -94,7 +96,8 @@ class Run(msgspec.Struct, kw_only=True):
             replicas=len(replicas),
             complete=complete,
             refused=cluster.refused,
-            arrival=ledger.arrival,
+            arrival=came(ledger.arrival, cluster.reach),
+            reach=cluster.reach,
             admitted=ledger.admitted,
             first=ledger.first,
             finish=ledger.finish,
@@ -251,7 +254,7 @@ class Run(msgspec.Struct, kw_only=True):
         """No replica is idle while a request of its own waits."""
         for index, log in enumerate(self.logs):
             mine = [r for r in range(len(self)) if self.replica[r] == index and r not in self.refused]
-            arrivals = sorted(self.arrival[r] for r in mine)
+            arrivals = sorted(self.arrival[r] + self.reach for r in mine)
             finishes = sorted(self.finish[r] for r in mine)
             end = -1
             for row in log:
@@ -259,6 +262,11 @@ class Run(msgspec.Struct, kw_only=True):
                     came, gone = bisect_left(arrivals, row[0]), bisect_right(finishes, end)
                     assert came == gone, f"replica {index} idles at {end} with work to do"
                 end = row[0] + row[2]
+
+
+def came(known: list[int], reach: int) -> list[int]:
+    """Arrivals of requests, from when the scheduler knew of them."""
+    return [at - reach if at >= 0 else at for at in known] if reach else known
 
 
 def hosted(replica: Replica) -> tuple[int, int]:

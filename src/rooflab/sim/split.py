@@ -12,10 +12,11 @@ from heapq import heapify, heappop, heappush
 
 import msgspec
 
-from rooflab.sim.clock import NEVER, ticks, ticks_up
+from rooflab.sim.arrivals import Arrivals
+from rooflab.sim.clock import NEVER, ticks
 from rooflab.sim.cluster import Transfer, Watch, refused
 from rooflab.sim.engine import Replica
-from rooflab.sim.run import Run, hosted
+from rooflab.sim.run import Run, came, hosted
 from rooflab.sim.running import Ledger
 from rooflab.sim.schedule import Limits, Router, policy, router
 from rooflab.sim.surface import StepSurface
@@ -42,6 +43,7 @@ class _Split:
         self.traffic, self.transfer, self.watch = traffic, transfer, watch
         self.bits = prefill.surface.bits
         self.stages = (prefill, decode)
+        self.reach = ticks(prefill.limits.reach, self.bits)
         self.ledgers = (Ledger(len(traffic)), Ledger(len(traffic)))
         first_token = msgspec.structs.replace(traffic, output=[1] * len(traffic))
         self.refused = {**refused(traffic, decode.limits), **refused(first_token, prefill.limits)}
@@ -63,17 +65,9 @@ class _Split:
         ]
         self._numbered = [0, 0]
         self._link_free = [0] * prefill.count
-        self._pending: list[tuple[int, int, int]] = []
-        self._followers: dict[int, list[int]] = {}
         self.done = 0
-        for request, before in enumerate(traffic.follows or ()):
-            if before is not None:
-                self._followers.setdefault(before, []).append(request)
-        for request, moment in enumerate(traffic.arrival):
-            if moment is not None:
-                self.ledgers[0].arrival[request] = ticks_up(moment, self.bits)
-                if request not in self.refused:
-                    self._pending.append((self.ledgers[0].arrival[request], 0, request))
+        self._arrivals = Arrivals(traffic, self.ledgers[0], self.bits, self.refused, self.reach)
+        self._pending: list[tuple[int, int, int]] = [(at, 0, request) for at, request in self._arrivals.first()]
         heapify(self._pending)
 
     def _prompt_done(self, request: int, moment: int) -> None:
@@ -91,10 +85,8 @@ class _Split:
 
     def _answered(self, request: int, moment: int) -> None:
         self.done += 1
-        for other in self._followers.get(request, ()):
-            pause = ticks(self.traffic.think[other], self.bits) if self.traffic.think else 0
-            self.ledgers[0].arrival[other] = moment + pause
-            heappush(self._pending, (moment + pause, 0, other))
+        for arrival, other in self._arrivals.after(request, moment):
+            heappush(self._pending, (arrival, 0, other))
 
     def _route(self, phase: int, request: int) -> tuple[int, int]:
         stage, replicas = self.stages[phase], self.groups[phase]
@@ -152,7 +144,8 @@ def simulate_split(
         replicas=len(replicas),
         complete=complete,
         refused=split.refused,
-        arrival=before.arrival,
+        arrival=came(before.arrival, split.reach),
+        reach=split.reach,
         admitted=before.admitted,
         first=after.first,
         finish=after.finish,

@@ -249,7 +249,7 @@ def alone(traffic: Traffic) -> Traffic:
     arrival: list[float | None] = [0.0, *[None] * (count - 1)]
     follows: list[int | None] = [None, *range(count - 1)]
     return msgspec.structs.replace(
-        traffic, arrival=arrival, follows=follows, think=[0.0] * count, session=None, hashes=None
+        traffic, arrival=arrival, follows=follows, users=None, think=[0.0] * count, session=None, hashes=None
     )
 
 
@@ -281,7 +281,7 @@ class Highest(msgspec.Struct, frozen=True, kw_only=True):
 def saturation(setup: Setup, traffic: Traffic, runs: Runs | None = None) -> float:
     """Requests per second when all of them wait from the start."""
     count = len(traffic)
-    together = msgspec.structs.replace(traffic, arrival=[0.0] * count, follows=None, think=None)
+    together = msgspec.structs.replace(traffic, arrival=[0.0] * count, follows=None, users=None, think=None)
     span = (runs or Runs()).play(setup, together).makespan()
     return count / span if span else 0.0
 

@@ -23,20 +23,22 @@ MANY = 200_000
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
     """Requests as columns, one entry each, in the order of their numbers: lists, or arrays of many requests.
 
-    A request that follows another (a user's next one, a conversation's next turn) has no arrival of its own: it comes `think`
-    seconds after its predecessor has finished.
+    A request without an arrival of its own comes after others: a conversation's next turn `think` seconds after its predecessor
+    has finished; the next of a list that `users` send between them `think` seconds after the answer to any.
     """
 
     arrival: list[float | None]
-    """Seconds; None for a request that follows another."""
+    """Seconds; None for a request that comes after others."""
     prompt: list[int]
     output: list[int]
     priority: list[int] | None = None
     """Smaller is served first by the priority policy."""
     follows: list[int | None] | None = None
     """Number of the predecessor."""
+    users: int | None = None
+    """Users of a closed loop, as many as have an arrival: whoever is answered sends the next request of the list."""
     think: list[float] | None = None
-    """Seconds between the predecessor's end and this arrival."""
+    """Seconds between the end of what it waits for and this arrival."""
     hashes: list[tuple[int, ...]] | None = None
     """Names of the prompt's leading blocks of `hash_tokens` tokens; equal prefixes have equal names."""
     hash_tokens: int = 512
@@ -48,6 +50,11 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
     def __len__(self) -> int:
         return len(self.prompt)
 
+    @property
+    def free(self) -> bool:
+        """Whether every request comes at a moment of its own, whatever the engine does."""
+        return self.follows is None and self.users is None
+
     def listed(self) -> Traffic:
         """The same with plain lists, which walk faster one by one."""
         columns = {name: getattr(self, name) for name in ("arrival", "prompt", "output")}
@@ -56,7 +63,7 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
 
     def part(self, first: int, count: int) -> Traffic:
         """Requests `first` to `first + count` of an open-loop traffic, in the same order."""
-        if self.follows is not None:
+        if not self.free:
             raise InputError("requests: traffic whose requests follow one another cannot be cut")
         piece = slice(first, first + count)
         changes: dict[str, Any] = {name: getattr(self, name)[piece] for name in ("arrival", "prompt", "output")}
@@ -237,20 +244,28 @@ def burst(requests: int, prompt: Lengths, output: Lengths, *, seed: int = 0) -> 
     return _drawn(requests, prompt, output, seed, arrival=[0.0] * requests, title=f"all at once, seed {seed}")
 
 
+def spread(distribution: Lengths, share: float) -> Lengths:
+    """One length as lengths that differ from it by up to a share of it to either side, all as likely; others as they are."""
+    side = round(distribution.a * share)
+    if distribution.form != "fixed" or not side:
+        return distribution
+    return Lengths(form="uniform", a=distribution.a - side, b=distribution.a + side)
+
+
 def closed_loop(
     requests: int, users: int, prompt: Lengths, output: Lengths, *, seed: int = 0, think: float = 0.0
 ) -> Traffic:
-    """Users that each send their next request when the last is answered and a mean `think` time (exponential) has passed."""
+    """Users who send a list of requests between them: each the next one when its last is answered and a mean `think` time
+    (exponential) has passed, as benchmarks with a fixed concurrency do."""
     _check(requests)
     if users < 1:
         raise InputError(f"concurrency: {users} must be at least 1")
     pauses = stream(seed, "think")
     first = min(users, requests)
     arrival: list[float | None] = [0.0] * first + [None] * (requests - first)
-    follows: list[int | None] = [None if r < users else r - users for r in range(requests)]
     waits = [exponential(pauses) * think if think and r >= users else 0.0 for r in range(requests)]
     title = f"closed loop of {users} users, seed {seed}"
-    return _drawn(requests, prompt, output, seed, arrival=arrival, follows=follows, think=waits, title=title)
+    return _drawn(requests, prompt, output, seed, arrival=arrival, users=first, think=waits, title=title)
 
 
 def conversations(
