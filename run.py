@@ -32,6 +32,7 @@ CHECKS = {
 
 
 def main(args):
+    os.environ["PYTHONUTF8"] = "1"  # a venv's Python finds a checkout in a folder of any name, whatever the locale
     if args[:1] == ["test"]:
         install("test")
         return test(args[1:])

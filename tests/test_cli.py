@@ -18,11 +18,11 @@ import pytest
 
 from rooflab import api
 from rooflab.api.asks import Ask
-from rooflab.api.design_asks import RulesAsk
 from rooflab.api.simulate_asks import SimulateAsk
-from rooflab.cli import main, options, reading, serving, terminal
-from rooflab.cli.commands import COMMANDS
+from rooflab.cli import designs, main, options, reading, serving, terminal
+from rooflab.cli.commands import COMMANDS, group
 from rooflab.show import page
+from rooflab.units import InputError
 
 ESTIMATE = ["estimate", "llama-3.1-8b", "--on", "h100-sxm", "--batch", "32"]
 QUESTION = {"kind": "estimate", "model": "llama-3.1-8b", "on": "h100-sxm", "batch": 32}
@@ -102,7 +102,8 @@ def test_every_field_of_every_question_has_its_option():
     """A new field of an ask appears as an option by itself; its words have to be written."""
     questions = {kind: set(kind.__struct_fields__) for kind in reading.KINDS.values()}
     questions[SimulateAsk] = set(SimulateAsk.__struct_fields__) - serving.APART
-    questions[RulesAsk] = set(RulesAsk.__struct_fields__)
+    for kind, _ in designs.COMMANDS.values():
+        questions[kind] = set(kind.__struct_fields__) - designs.APART.get(kind, frozenset())
     for kind, fields in questions.items():
         for field in fields:
             assert field in options.FLAGS, f"{field} of {kind.__name__}: say in cli/options.py what it does"
@@ -381,3 +382,88 @@ def test_every_report_has_a_page():
 
     assert {kind.__struct_config__.tag for kind in _kinds()} <= _PAGES.keys()
     assert all(issubclass(kind, msgspec.Struct) for kind in _kinds())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_option_with_nothing_after_it_is_refused(run, name):
+    """F-02: blank text is no value of any option; the line names the option, and nothing is computed or written."""
+    first = {"save": ["x", "llama-3.1-8b"], "compare": ["a", "b"], "site": ["folder"], "ask": ["-"]}
+    none = ("serve", "measure", "validate", "calibrate", "saved", "schema", "catalog")
+    words = [] if name in none else first.get(name, ["llama-3.1-8b"])
+    for parameter in group(name).commands[name].params:
+        if parameter.param_type_name == "option" and not parameter.is_flag:
+            option = parameter.opts[0]
+            status, out, complaint = run(name, *words, option, " ")
+            assert (status, out) == (2, ""), option
+            assert option in complaint
+            assert complaint.count("\n") == 1
+
+
+def test_examples_are_shown_in_lines_that_a_shell_takes(run):
+    """E-19: an example of the help is copied from a terminal of 80 columns as it stands: folded lines end in a backslash."""
+    for name, command in COMMANDS.items():
+        shown = run(name, "--help")[1].partition(" Examples\n")[2]
+        lines = shown.strip("\n").splitlines()
+        assert all(len(line) <= 79 and line == line.rstrip() for line in lines), name
+        assert re.sub(r" \\\n +", " ", "\n".join(lines)).split("\n") == [f" {each}" for each in command.examples]
+
+
+def test_numbers_are_whole_in_a_narrow_terminal(run, monkeypatch):
+    """E-19: at 40 columns words wrap and bars go before a number loses its unit."""
+    monkeypatch.setenv("COLUMNS", "40")
+    for words in (ESTIMATE, ["suggest", "llama-3.1-8b", "--on", "h100-sxm"], ["catalog", "devices"]):
+        text = run(*words)[1]
+        assert "…" not in text
+        assert all(len(line) <= 40 for line in text.splitlines())
+
+
+def test_a_reserve_above_one_needs_its_unit(run):
+    """F-02: 1.5 could be bytes, gigabytes or a share; digits of other scripts are no share either."""
+    for text in ("1.5", "2", "٣"):
+        status, _, complaint = run(*ESTIMATE, "--reserve", text)
+        assert status == 2
+        assert "reserve" in complaint
+    assert run(*ESTIMATE, "--reserve", "0")[0] == run(*ESTIMATE, "--reserve", ".05")[0] == 0
+
+
+@pytest.mark.parametrize("words, message", [
+    ((*ESTIMATE, "--batch", "200%"), "whole number"),
+    ((*ESTIMATE, "--html", "report"), "--html: 'report' must end in .html"),
+    ((*ESTIMATE, "--html", "nowhere/report.html"), "--html: 'nowhere/report.html' cannot be written"),
+    ((*ESTIMATE, "--prices", "missing.csv"), "prices: 'missing.csv' does not exist"),
+    (("chip", "llama-3.1-8b", "--on", "h100-sxm", "--prices", "fitted"), "no such option"),
+    (("estimate", "llama-3.1-8b", "--on", "."), "a machine of your own is a file that ends in .toml"),
+    (("saved", "--store", "n" * 300), "too long"),
+    (("compare", "llama-3.1-8b --on h100-sxm", "--profiles", "operator,x"), "profile: 'x' is not one of"),
+    (("sharded", "qwen3-8b", "--context", "1k", "--around", "a=1"), "around.a: is no knob of a layout"),
+    (("sweep", "llama-3.1-8b", "--on", "h100-sxm", "--vary", "tp=1,2", "--tp", "2"), "--tp: --vary tp=1,2 gives its values"),
+    (("sweep", "llama-3.1-8b", "--on", "h100-sxm", "--layouts", "4", "--tp", "2"), "--tp: --layouts 4 tries every degree"),
+    (("sweep", "llama-3.1-8b", "--on", "h100-sxm", "--layouts", "4", "--batch", "8"), "--vary batch=8"),
+])  # fmt: skip
+def test_what_would_count_for_nothing_is_refused(run, words, message):
+    """F-02: a value that is no value, or an option that another one overrides, is one line and status 2."""
+    status, out, complaint = run(*words)
+    assert (status, out) == (2, "")
+    assert message in complaint
+
+
+def test_chips_prices_are_checked_though_they_change_nothing():
+    """F-02: whoever sends the fields of an estimate may send its prices, but not some that there are not."""
+    question = {"kind": "chip", "model": "llama-3.1-8b", "on": "h100-sxm"}
+    assert api.answer({**question, "prices": "fitted"})["chip"] == api.answer(question)["chip"]
+    with pytest.raises(InputError, match="prices: 'x' is not"):
+        api.answer({**question, "prices": "x"})
+
+
+def test_searches_take_the_machine_and_the_profile_as_estimates_do(run):
+    """E-20: --set, --switch, --engine and degrees mean the same to a sweep, a suggestion and a plan as to an estimate."""
+    machine = ["--on", "h100-sxm", "--set", "memory_bandwidth=4 TB/s", "--switch", "memory_efficiency=0.7", "--reserve", "20%"]
+    words = ["llama-3.1-8b", *machine, "--prompt", "512", "--output", "64", "--tp", "2"]
+    one = json.loads(run("estimate", *words, "--batch", "4", "--json")[1])
+    rows = json.loads(run("sweep", *words, "--vary", "batch=4,8", "--json")[1])["table"]["columns"]
+    assert (rows["ttft"][0], rows["tpot"][0]) == (one["ttft"], one["tpot"])
+    alone = [word for word in words if word not in ("--tp", "2")]
+    first = json.loads(run("suggest", *alone, "--users", "1", "--goal", "devices", "--json")[1])["layouts"][0]
+    assert first["tpot"] == json.loads(run("estimate", *alone, "--json")[1])["tpot"]
+    plan = json.loads(run("plan", "llama-3.1-8b", *machine, "--users", "8", "--context", "1k", "--json")[1])
+    assert plan["ask"]["changes"] == {"memory_bandwidth": "4 TB/s"}

@@ -98,8 +98,8 @@ OPTIONS = {
     "no_chunked": (["--no-chunked"], {"limits.chunked": False}),
     "no_ahead": (["--no-ahead"], {"limits.asynchronous": False}),
 }  # fmt: skip
-APART = {"model", "on", "requests", "json", "concurrency", "load", "trace", "speed", "loads", "replications", "out", "steps_out",
-         "workers", "cluster", "spread"}  # fmt: skip
+APART = {"model", "on", "requests", "json", "html", "concurrency", "load", "trace", "speed", "loads", "replications", "out",
+         "steps_out", "workers", "cluster", "spread"}  # fmt: skip
 """Tested by name below, because they stand beside other options or write files."""
 
 
@@ -300,7 +300,7 @@ def test_a_bad_trace_is_refused_by_its_line(run, tmp_path, row):
         (["--workers", "-1"], "--workers"),
         (["--cluster", "tcp://127.0.0.1:9"], "--loads"),
         (["--cluster", "nowhere", "--loads", "4"], "cluster"),
-        (["--cluster", "", "--loads", "4"], "names no port"),
+        (["--cluster", "", "--loads", "4"], "--cluster: is empty"),
         (["--loads", ""], "--loads: is empty"),
         (["--policies", " "], "--policies: is empty"),
         (["--slo", ""], "--slo: is empty"),

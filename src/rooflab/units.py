@@ -282,6 +282,8 @@ def _check_array(value: Any, field: str, positive: bool) -> None:
 
 def parse_count(value: Any, field: str = "value", *, dimension: str = "1", least: int = 1, most: int = 2**53) -> int:
     """A whole number such as a batch, a degree or a token count: 8, "8", "128k" (128,000) or "128Ki" (131,072)."""
+    if isinstance(value, str) and "%" in value:
+        raise InputError(f"{field}: {shown(value)} must be a whole number, for example 8")
     try:
         number = parse(value, dimension, field)
     except InputError as problem:

@@ -31,6 +31,7 @@ from rooflab.api.resolve import (
     Setting,
     cut_of,
     model_of,
+    named_prices,
     precision_of,
     profile_of,
     setting_of,
@@ -325,6 +326,7 @@ def answer_step(ask: StepAsk) -> StepReport:
 
 def answer_chip(ask: ChipAsk) -> ChipReport:
     """The chip roofline on the user's own machine (requirements C, D-900)."""
+    named_prices(ask.prices)
     model, used = model_of(ask.model), profile_of(ask)
     precision, notes = precision_of(model, ask, used)
     system = system_of(ask.on, ask.changes)

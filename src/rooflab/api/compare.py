@@ -26,7 +26,7 @@ from rooflab.api.resolve import Setting, setting_of
 from rooflab.api.snapshots import digest_of, moved, plain, scenario_ask
 from rooflab.model import MoE
 from rooflab.price import rates_of
-from rooflab.profiles import Profile
+from rooflab.profiles import Profile, profile
 from rooflab.units import InputError
 from rooflab.work import FORMATS
 
@@ -59,6 +59,8 @@ def _cases(ask: CompareAsk) -> list[Case]:
     """The columns that are asked for: each case, or each under each profile."""
     if not ask.profiles:
         return ask.cases
+    for name in ask.profiles:
+        profile(name)  # refuses one that there is not
     found = []
     for case in ask.cases:
         for name in ask.profiles:

@@ -383,6 +383,9 @@ def _sensitivities(
 ) -> dict[str, Table]:
     if around is None and fastest is None:
         return {}
+    for name in around or {}:
+        if name not in grid.AXES:
+            raise InputError(f"around.{shown(name)[1:-1]}: is no knob of a layout; use {', '.join(grid.AXES)}")
     row = dict(around) if around is not None else frame.row(fastest or 0)
     for name, values in grid.AXES.items():
         row.setdefault(name, values[0])

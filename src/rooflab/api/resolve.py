@@ -25,6 +25,8 @@ _FLOATS = ("fp32", "bf16", "fp16")
 _LINEAR = ("attention", "ffn", "expert")
 _DEGREES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Degrees a refusal tries to suggest."""
+TABLES = (".parquet", ".csv", ".json", ".jsonl")
+"""Endings of tables of measured kernels."""
 _PLACES = {"pe": "inner", "cube": "outer", "inner": "inner", "outer": "outer"}
 
 
@@ -313,11 +315,19 @@ def pricer_of(ask: _Placed, system: System, layout: Layout, used: Profile) -> tu
     fitted = Fitted(system, layout, used, ask.engine)
     if prices == "fitted":
         return fitted, [fitted.fits.said(ask.engine)]
-    if not prices.endswith((".parquet", ".csv", ".json", ".jsonl")) and "/" not in prices:
-        raise InputError(f"prices: {shown(prices)} is not 'roofline', 'fitted' or the path of a table of kernels")
+    named_prices(prices)
     from rooflab.measure.mine import measured_prices
 
-    return measured_prices(prices, fitted)
+    try:
+        return measured_prices(prices, fitted)
+    except InputError as problem:
+        raise InputError(f"prices: {str(problem).removeprefix('data: ')}") from None
+
+
+def named_prices(prices: str | None) -> None:
+    """Refuses what names neither prices nor a table of kernels."""
+    if prices not in (None, *PRICES) and not prices.endswith(TABLES) and "/" not in prices:
+        raise InputError(f"prices: {shown(prices)} is not 'roofline', 'fitted' or the path of a table of kernels")
 
 
 def _allowed(model: Model, layout: Layout, system: System, used: Profile, reasons: list[str]) -> str:

@@ -250,5 +250,7 @@ def _known(folder: str) -> dict[str, str]:
 
 
 def _unknown(what: str, name: str, known: Mapping[str, str]) -> InputError:
+    if what == "system" and Path(name[:300]).exists():
+        return InputError(f"system: {shown(name)} is not in the catalog; a machine of your own is a file that ends in .toml")
     hint = nearest(_plain(name), known) or f"; known {what}s: {', '.join(sorted(set(known.values()))[:12])}, …"
     return InputError(f"{what}: {shown(name)} is not in the catalog{hint}")

@@ -15,6 +15,7 @@ DEBUG = "--debug"
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 answered, 1 RoofLab failed, 2 not answerable as asked."""
     from rooflab.cli import streams
+    from rooflab.units import shown
 
     given = list(sys.argv[1:] if args is None else args)
     debug = DEBUG in given
@@ -34,6 +35,8 @@ def main(args: Sequence[str] | None = None) -> int:
     except OSError as problem:
         if debug:
             raise
+        if isinstance(problem.filename, str):  # a file that the question names
+            return _say(f"{shown(problem.filename)} cannot be read or written: {problem.strerror}; name another file", 2)
         return _say(f"cannot read or write: {problem.strerror or problem}", 1)
     except Exception as problem:
         if debug:
@@ -50,15 +53,14 @@ def _run(args: list[str]) -> int:
         print(f"rooflab {__version__}")
         return 0
     import typer
-    from typer.main import get_command
 
-    from rooflab.cli.commands import COMMANDS, application
+    from rooflab.cli.commands import COMMANDS, group
     from rooflab.units import InputError
 
     usage: Any = typer.BadParameter.__mro__[2]  # what every complaint about options is one of
     only = args[0] if args and args[0] in COMMANDS else None
     try:
-        code = get_command(application(only)).main(args, prog_name="rooflab", standalone_mode=False)
+        code = group(only).main(args, prog_name="rooflab", standalone_mode=False)
     except InputError as problem:
         return _say(str(problem), 2)
     except typer.Abort:

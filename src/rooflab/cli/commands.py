@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from typer.main import get_command
 
 from rooflab.api.asks import CatalogAsk, ChipAsk, EstimateAsk, ExplainAsk, FitAsk, InspectAsk, StepAsk
-from rooflab.cli import options, streams
+from rooflab.cli import options, pages, streams
 from rooflab.units import InputError, shown
 
+EXAMPLE_WIDTH = 72
 LARGEST_ASK = 20_000_000
 """Characters above which a file is no question."""
 
@@ -190,12 +193,21 @@ COMMANDS: dict[str, Command] = {
         ("rooflab site public",),
     ),
 }  # fmt: skip
+_SHELVES = {
+    "One scenario": ("estimate", "step", "explain", "fit", "chip", "inspect", "rules"),
+    "Load, layouts and machines": ("simulate", "plan", "suggest", "sweep", "sharded", "codesign"),
+    "Kept and compared": ("save", "saved", "compare"),
+    "Measurements": ("validate", "measure", "calibrate"),
+    "In the browser": ("serve", "site"),
+    "Catalog and JSON": ("catalog", "ask", "schema"),
+}
+PANELS = {name: panel for panel, names in _SHELVES.items() for name in names}
+"""Command -> the panel of the help it stands in."""
 HELP = "Memory fit, speed, cost and energy of LLM inference, from a config.json, a machine and a workload."
 EPILOG = (
     "A number may carry its prefix: 128k is 128,000 and 128Ki is 131,072. GB is 10⁹ bytes, GiB is 2³⁰.\n"
     "Exit status: 0 answered, 1 RoofLab failed (--debug shows where), 2 the question cannot be answered as asked."
 )
-Json = Annotated[bool, typer.Option("--json", help="The report as JSON, in SI units.", rich_help_panel="Output")]
 
 
 def application(only: str | None = None) -> typer.Typer:
@@ -205,10 +217,32 @@ def application(only: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )  # fmt: skip
     app.callback(invoke_without_command=True)(_start)
-    for name, command in COMMANDS.items():
+    for name in PANELS:
         if only in (None, name):
-            app.command(name, help=command.text, epilog=_epilog(command))(_body(name, command))
+            command = COMMANDS[name]
+            app.command(name, help=command.text, rich_help_panel=PANELS[name])(_body(name, command))
     return app
+
+
+def group(only: str | None = None) -> Any:
+    """The commands as they are run: an option with nothing after it is refused, whatever it is of."""
+    made: Any = get_command(application(only))
+    for name, command in made.commands.items():
+        command.format_help = _with_examples(command.format_help, COMMANDS[name].examples)
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                parameter.callback = _given
+    return made
+
+
+def _given(context: Any, parameter: Any, value: Any) -> Any:
+    """An option's value, unless it is blank."""
+    if any(
+        isinstance(each, str) and not each.strip() for each in (value if isinstance(value, tuple | list) else (value,))
+    ):
+        option = parameter.opts[0]
+        raise InputError(f"{option}: is empty; give a value{'' if parameter.required else f', or leave {option} out'}")
+    return value
 
 
 def _start(
@@ -224,9 +258,24 @@ def _start(
         print(context.get_help())
 
 
-def _epilog(command: Command) -> str:
-    lines = "\n".join(f"  {example}".replace("[", "\\[") for example in command.examples)
-    return f"[bold]Examples[/]\n{lines}"
+def _with_examples(written: Callable[[Any, Any], None], examples: tuple[str, ...]) -> Callable[[Any, Any], None]:
+    """A command's help with its examples below, in lines that can be copied: Rich would pad and break them."""
+
+    def format_help(context: Any, formatter: Any) -> None:
+        written(context, formatter)
+        print(" Examples", *(f" {_folded(each)}" for each in examples), "", sep="\n")
+
+    return format_help
+
+
+def _folded(example: str) -> str:
+    """A command on lines that fit a terminal of 80 columns; the shell reads them as one."""
+    lines = [""]
+    for word in re.split(r" (?=--)", example):
+        if len(lines[-1]) + len(word) + 1 > EXAMPLE_WIDTH and lines[-1]:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return " \\\n    ".join(lines)
 
 
 def _body(name: str, command: Command) -> Callable[..., None]:
@@ -246,16 +295,11 @@ def _body(name: str, command: Command) -> Callable[..., None]:
 
     def body(**given: Any) -> None:
         as_json, html = given.pop("json"), given.pop("html", None)
-        if html is not None:
-            saved.write_html(options.ask(kind, given), html, quiet=as_json)
-        if as_json or html is None:
-            _answer(options.ask(kind, given), as_json)
+        _answer(options.ask(kind, given), as_json, html)
 
-    last = [inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)]
+    last = [inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=pages.Json)]
     if name == "estimate":
-        from rooflab.cli import saved
-
-        last.append(saved.html_option())
+        last.append(inspect.Parameter("html", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=pages.Html))
     body.__signature__ = inspect.Signature([*options.parameters(kind), *last])  # type: ignore[attr-defined]
     body.__annotations__ = {}
     return body
@@ -272,8 +316,7 @@ def _designs() -> dict[str, Callable[..., None]]:
     """The commands about many layouts and machines."""
     from rooflab.cli import designs
 
-    named = (designs.sweep, designs.suggest, designs.plan, designs.sharded, designs.codesign)
-    return {**{each.__name__: each for each in named}, "rules": designs.rules()}
+    return {name: designs.command(name) for name in designs.COMMANDS}
 
 
 def _serving() -> dict[str, Callable[..., None]]:
@@ -290,28 +333,24 @@ def _saved() -> dict[str, Callable[..., None]]:
     return {"save": saved.save(), "compare": saved.compare, "saved": saved.saved}
 
 
-def _answer(question: dict[str, Any], as_json: bool) -> None:
+def _answer(question: dict[str, Any], as_json: bool, html: str | None = None) -> None:
+    """A question's report where it was asked for; that of an estimate has a page of HTML of its own."""
     from rooflab.api import answer
 
-    report = answer(question)
+    if html is None or question.get("kind") != "estimate":
+        return pages.shower(as_json, html)(answer(question))
+    pages.checked_html(html)
+    from rooflab.cli import saved
+
+    pages.write_html(saved.document(question), html, quiet=as_json)
     if as_json:
-        return print_json(report)
-    from rooflab.cli import terminal
-    from rooflab.show import page
-
-    streams.write(terminal.text(page(report), terminal.console()))
-
-
-def print_json(data: Any) -> None:
-    """Indented JSON; beyond ASCII only where the stream is sure to carry it."""
-    wide = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    streams.write(json.dumps(data, indent=2, ensure_ascii=not wide, allow_nan=False) + "\n")
+        pages.print_json(answer(question))
 
 
 def _schema() -> None:
     from rooflab.api import schema
 
-    print_json(schema())
+    pages.print_json(schema())
 
 
 def _serve(
@@ -337,9 +376,10 @@ def _site(out: Annotated[str, typer.Argument(help="A new or empty folder.", meta
 
 def _ask(
     file: Annotated[str, typer.Argument(help="A JSON file, or - for standard input.", metavar="FILE")],
-    json: Json = False,
+    html: pages.Html = None,
+    json: pages.Json = False,
 ) -> None:
-    _answer(_from_file(file), json)
+    _answer(_from_file(file), json, html)
 
 
 def _from_file(file: str) -> dict[str, Any]:

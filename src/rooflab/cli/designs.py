@@ -1,68 +1,127 @@
-"""Commands about many layouts and machines: `sweep`, `suggest`, `plan`, `sharded`, `codesign` and `rules`."""
+"""Commands about many layouts and machines: `sweep`, `suggest`, `plan`, `sharded`, `codesign` and `rules`.
+
+A field of their questions is an option, as everywhere (`options`); what is written here are the fields that a person types
+another way.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from rooflab.cli import streams
+from rooflab.api.design_asks import CodesignAsk, PlanAsk, RulesAsk, ShardedAsk, SuggestAsk, SweepAsk
+from rooflab.cli import options, pages, streams
+from rooflab.cli.options import LAYOUT, MACHINE, STUDY, TRAFFIC, Flag
 from rooflab.cli.watching import watched
-from rooflab.units import InputError, parse, parse_count, shown
+from rooflab.units import InputError, parse, shown
 
-Json = Annotated[bool, typer.Option("--json", help="The report as JSON, in SI units.", rich_help_panel="Output")]
-Model = Annotated[str, typer.Argument(help="A catalog name, a config.json or a Hugging Face id.", metavar="MODEL")]
-Batch = Annotated[str | None, typer.Option(help="Sequences at once in a replica.", metavar="N")]
-Prompt = Annotated[str | None, typer.Option(help="Tokens of each prompt: 1024, 128k, 128Ki.", metavar="N")]
-Output = Annotated[str | None, typer.Option(help="Tokens of each answer.", metavar="N")]
-Users = Annotated[str | None, typer.Option(help="Users at once.", metavar="N")]
-Context = Annotated[str | None, typer.Option(help="Tokens each user holds, prompt and answer.", metavar="N")]
-Count = Annotated[str | None, typer.Option(help="Layouts to show.", metavar="N")]
-Largest = Annotated[str | None, typer.Option(help="Devices of one replica at most.", metavar="N")]
-On = Annotated[str, typer.Option(help='A system or device: h100-sxm, "8x h100-sxm", or a TOML file.', metavar="SYSTEM")]
-Weights = Annotated[str | None, typer.Option(help="Format of the weights; else the checkpoint's.", metavar="FORMAT")]
-Cache = Annotated[
-    str | None, typer.Option("--kv", help="Format of the cache; else the checkpoint's.", metavar="FORMAT")
-]
-Prices = Annotated[
-    Literal["roofline", "fitted"] | None, typer.Option(help="What prices operators.", rich_help_panel="Pricing")
-]
-Workers = Annotated[int, typer.Option(help="Processes on this machine.", min=0, max=4096, metavar="N")]
-TRAFFIC = "Simulated traffic"
 WRITERS = {".csv": "to_csv", ".parquet": "to_parquet"}
+DEGREES = ("tp", "pp", "cp", "dp", "ep", "attention_dp", "microbatches")
+OUTPUT = "Output"
+APART: dict[type[msgspec.Struct], frozenset[str]] = {
+    SweepAsk: frozenset({"on", "also_on", "vary", "where", "pareto", "rows", "columns"}),
+    PlanAsk: frozenset({"percentile"}),
+    ShardedAsk: frozenset({"axes", "around", "rows", "columns"}),
+    CodesignAsk: frozenset({"cost_weights", "refit"}),
+}
+"""Fields that are not options as they stand."""
+SAID: dict[type[msgspec.Struct], dict[str, Flag]] = {
+    PlanAsk: {
+        "context": Flag("Tokens each user holds, prompt and answer."),
+        "rate": Flag("Requests per second; else made of users and limits.", panel=TRAFFIC),
+        "requests": Flag("Requests of each run.", panel=TRAFFIC),
+        "link": Flag('Between prefill and decode, per replica: "50 GB/s".', "RATE", TRAFFIC),
+    },
+    ShardedAsk: {"reserve": Flag("Memory of a device that no layout may use: 10% or 2 GB.", "SIZE", MACHINE)},
+}
+"""Options that mean something else to one question."""
 
 
-def _counts(given: dict[str, str | None]) -> dict[str, int]:
-    """Counts from text with prefixes; those not given are left to the question."""
-    tokens = ("prompt", "output", "context")
-    return {
-        name: parse_count(text, f"--{name}", dimension="token" if name in tokens else "1", least=1, most=2**31)
-        for name, text in given.items()
-        if text is not None
-    }
+def _text(words: str, metavar: str, panel: str) -> Any:
+    return Annotated[str | None, typer.Option(help=words, metavar=metavar, rich_help_panel=panel)]
 
 
-def _asked(kind: str, **fields: Any) -> Any:
+def _several(words: str, metavar: str, panel: str) -> Any:
+    return Annotated[list[str] | None, typer.Option(help=words, metavar=metavar, rich_help_panel=panel)]
+
+
+_EVERY_ROW = _text("Write every row to a .csv or .parquet file.", "FILE", OUTPUT)
+_SYSTEMS = typer.Option(help="A system; again to compare several.", metavar="SYSTEM", rich_help_panel=MACHINE)
+_WORKERS = typer.Option(help="Processes on this machine.", min=0, max=4096, metavar="N", rich_help_panel=STUDY)
+_REFIT = typer.Option(
+    "--refit/--keep-layout", help="Whether doubling a part chooses the layout anew.", rich_help_panel=STUDY
+)
+EXTRA: dict[str, dict[str, tuple[Any, Any]]] = {
+    "sweep": {
+        "on": (inspect.Parameter.empty, Annotated[list[str], _SYSTEMS]),
+        "vary": (
+            None,
+            _several(
+                "A field and its values: tp=1,2,4,8, batch=1..512 (doubling), prompt=1k..8k+1k.", "FIELD=VALUES", STUDY
+            ),
+        ),
+        "where": (None, _several('A condition: "ttft < 1 s". Again for more.', "CONDITION", STUDY)),
+        "pareto": (None, _text("Objectives: max:interactivity,max:throughput_per_device,min:cost.", "LIST", STUDY)),
+        "workers": (0, Annotated[int, _WORKERS]),
+        "cluster": (None, _text("Address of a Dask scheduler.", "ADDRESS", STUDY)),
+        "out": (None, _EVERY_ROW),
+        "resume": (None, _text("A file that keeps finished chunks, so that a stopped run continues.", "FILE", OUTPUT)),
+    },
+    "suggest": {},
+    "plan": {
+        "percentile": (None, _text("Hold the limits at 50, 90, 95 or 99 % under simulated traffic.", "P", TRAFFIC))
+    },
+    "sharded": {
+        "axis": (
+            None,
+            _several("Other values of an axis: cp=1,2,4 or ring=kv. Again for more.", "AXIS=VALUES", LAYOUT),
+        ),
+        "around": (
+            None,
+            _several("Vary one knob at a time around this layout: cp=8. Again for more.", "AXIS=VALUE", LAYOUT),
+        ),
+        "out": (None, _EVERY_ROW),
+    },
+    "codesign": {
+        "weigh": (None, _several("Weight of a part in the cost: memory=2. Again for more.", "PART=WEIGHT", STUDY)),
+        "refit": (True, Annotated[bool, _REFIT]),
+    },
+    "rules": {},
+}
+"""Options of a command beside those of its question: default and annotation."""
+
+
+def command(name: str) -> Callable[..., None]:
+    """A command, its options made from its question."""
+    kind, run = COMMANDS[name]
+
+    def body(**given: Any) -> None:
+        show = pages.shower(given.pop("json"), given.pop("html"))
+        own = {each: given.pop(each) for each in EXTRA[name]}
+        run(options.ask(kind, given), own, show)
+
+    apart = APART.get(kind, frozenset())
+    asked = [each for each in options.parameters(kind, SAID.get(kind)) if each.name not in apart]
+    more = {**EXTRA[name], "html": (None, pages.Html), "json": (False, pages.Json)}
+    extra = [
+        inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for each, (default, annotation) in more.items()
+    ]
+    body.__signature__ = inspect.Signature([*asked, *extra])  # type: ignore[attr-defined]
+    body.__annotations__ = {}
+    return body
+
+
+def _checked(question: dict[str, Any], **fields: Any) -> Any:
     """The checked question; what was not given is left out."""
     from rooflab.api import ask_of
 
-    return ask_of({"kind": kind, **{name: value for name, value in fields.items() if value not in (None, [], {})}})
-
-
-def _show(report: Any, as_json: bool) -> None:
-    from rooflab.api import plain_report
-    from rooflab.cli import terminal
-    from rooflab.cli.commands import print_json
-    from rooflab.show import page
-
-    data = plain_report(report)
-    if as_json:
-        return print_json(data)
-    streams.write(terminal.text(page(data), terminal.console()))
+    return ask_of({**question, **{name: value for name, value in fields.items() if value not in (None, [], {})}})
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
@@ -100,161 +159,62 @@ def _write(writer: Callable[[str], Any], out: str) -> None:
         raise InputError(f"--out: {shown(out)} cannot be written: {problem.strerror or problem}") from None
 
 
-def sweep(
-    model: Model,
-    on: Annotated[list[str], typer.Option(help="A system; again to compare several.", metavar="SYSTEM")],
-    vary: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A field and its values: tp=1,2,4,8, batch=1..512 (doubling), prompt=1k..8k+1k.",
-            metavar="FIELD=VALUES",
-        ),
-    ] = None,
-    layouts: Annotated[
-        str | None,
-        typer.Option(help="Every serving layout of at most this many devices, at batch 1 to 512.", metavar="N"),
-    ] = None,
-    where: Annotated[
-        list[str] | None, typer.Option(help='A condition: "ttft < 1 s". Again for more.', metavar="CONDITION")
-    ] = None,
-    pareto: Annotated[
-        str | None,
-        typer.Option(help="Objectives: max:interactivity,max:throughput_per_device,min:cost.", metavar="LIST"),
-    ] = None,
-    batch: Batch = None,
-    prompt: Prompt = None,
-    output: Output = None,
-    weights: Weights = None,
-    kv: Cache = None,
-    profile: Annotated[str | None, typer.Option(help="How work is counted and priced.", metavar="NAME")] = None,
-    prices: Prices = None,
-    out: Annotated[
-        str | None,
-        typer.Option(help="Write every row to a .csv or .parquet file.", metavar="FILE", rich_help_panel="Output"),
-    ] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option(help="A file that keeps finished chunks, so that a stopped run continues.", metavar="FILE"),
-    ] = None,
-    workers: Workers = 0,
-    cluster: Annotated[str | None, typer.Option(help="Address of a Dask scheduler.", metavar="ADDRESS")] = None,
-    json: Json = False,
-) -> None:
-    """Every combination of some fields' values."""
+def _sweep(question: dict[str, Any], own: dict[str, Any], show: Callable[[Any], None]) -> None:
     from rooflab.api.design import space_of, sweep_report
     from rooflab.sweep import run
 
-    writer = _writer(out, resume)
-    ask = _asked(
-        "sweep", model=model, on=on[0], also_on=on[1:], vary=_pairs(vary or []), where=where, weights=weights, kv=kv,
-        profile=profile, prices=prices, pareto=None if pareto is None else [item.strip() for item in pareto.split(",")],
-        **_counts({"layouts": layouts, "batch": batch, "prompt": prompt, "output": output}),
+    writer, pareto, on = _writer(own["out"], own["resume"]), own["pareto"], own["on"]
+    ask = _checked(
+        question, on=on[0], also_on=on[1:], vary=_pairs(own["vary"] or []), where=own["where"],
+        pareto=None if pareto is None else [item.strip() for item in pareto.split(",")],
     )  # fmt: skip
+    _once(ask)
     asked, notes = space_of(ask)
     with watched("points") as seen:
-        frame = run(asked, progress=seen.progress, cancel=seen.cancel, workers=workers, cluster=cluster, journal=resume)
-    if out and writer:
-        _write(getattr(frame, writer), out)
-    _show(sweep_report(ask, asked, frame, notes), json)
+        frame = run(
+            asked, progress=seen.progress, cancel=seen.cancel, workers=own["workers"], cluster=own["cluster"],
+            journal=own["resume"],
+        )  # fmt: skip
+    if own["out"] and writer:
+        _write(getattr(frame, writer), own["out"])
+    show(sweep_report(ask, asked, frame, notes))
     seen.end()
 
 
-def suggest(
-    model: Model,
-    on: On,
-    users: Users = None,
-    prompt: Prompt = None,
-    output: Output = None,
-    ttft: Annotated[
-        str | None, typer.Option(help="Limit on the time to the first token: 300ms.", metavar="TIME")
-    ] = None,
-    tpot: Annotated[str | None, typer.Option(help="Limit on the time per token: 30ms.", metavar="TIME")] = None,
-    goal: Annotated[
-        Literal["cost", "latency", "devices"] | None,
-        typer.Option(help="What layouts that meet the limits are ranked by."),
-    ] = None,
-    count: Count = None,
-    weights: Weights = None,
-    kv: Cache = None,
-    prices: Prices = None,
-    json: Json = False,
-) -> None:
-    """Layouts to serve users with, and the command that starts each."""
+def _once(ask: SweepAsk) -> None:
+    """What is varied is not also said once: one of the two would count for nothing."""
+    plain = {name: getattr(ask, name) for name in (*DEGREES, "batch", "prompt", "output", "weights", "kv")}
+    fields = {field.name: field.default for field in msgspec.structs.fields(SweepAsk)}
+    given = [name for name, value in plain.items() if value != fields[name]]
+    if name := next((each for each in given if each in ask.vary), None):
+        raise InputError(f"--{_dashed(name)}: --vary {name}={ask.vary[name]} gives its values; leave one of them out")
+    if ask.layouts is None:
+        return
+    if name := next((each for each in given if each in DEGREES), None):
+        raise InputError(f"--{_dashed(name)}: --layouts {ask.layouts} tries every degree; leave one of them out")
+    if "batch" in given:
+        raise InputError(f"--batch: --layouts tries batch 1 to 512; for this one alone give --vary batch={ask.batch}")
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _answered(question: dict[str, Any], own: dict[str, Any], show: Callable[[Any], None]) -> None:
     from rooflab.api import report_of
 
-    ask = _asked(
-        "suggest", model=model, on=on, ttft=ttft, tpot=tpot, goal=goal, weights=weights, kv=kv, prices=prices,
-        **_counts({"users": users, "prompt": prompt, "output": output, "count": count}),
-    )  # fmt: skip
-    _show(report_of(ask), json)
+    show(report_of(_checked(question)))
 
 
-def plan(
-    model: Model,
-    on: On,
-    users: Users = None,
-    context: Context = None,
-    output: Output = None,
-    tpot: Annotated[str | None, typer.Option(help="Limit on the time per token: 30ms.", metavar="TIME")] = None,
-    ttft: Annotated[str | None, typer.Option(help="Limit on the time to the first token: 1s.", metavar="TIME")] = None,
-    largest: Largest = None,
-    weights: Weights = None,
-    kv: Cache = None,
-    prices: Prices = None,
-    percentile: Annotated[
-        str | None,
-        typer.Option(
-            help="Hold the limits at 90, 95 or 99 % under simulated traffic.", metavar="P", rich_help_panel=TRAFFIC
-        ),
-    ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option(help="Requests per second; else made of users and limits.", metavar="N", rich_help_panel=TRAFFIC),
-    ] = None,
-    requests: Annotated[
-        str | None, typer.Option(help="Requests of each run.", metavar="N", rich_help_panel=TRAFFIC)
-    ] = None,
-    seeds: Annotated[
-        str | None, typer.Option(help="Runs of each candidate.", metavar="N", rich_help_panel=TRAFFIC)
-    ] = None,
-    divide: Annotated[
-        bool, typer.Option("--divide", help="Also divide replicas into prefill and decode.", rich_help_panel=TRAFFIC)
-    ] = False,
-    link: Annotated[
-        str | None,
-        typer.Option(help='Between those, per replica: "50 GB/s".', metavar="RATE", rich_help_panel=TRAFFIC),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """How many devices a service needs."""
+def _plan(question: dict[str, Any], own: dict[str, Any], show: Callable[[Any], None]) -> None:
     from rooflab.api.design import answer_plan
 
-    counts = {
-        "users": users,
-        "context": context,
-        "output": output,
-        "largest": largest,
-        "requests": requests,
-        "seeds": seeds,
-    }
-    ask = _asked(
-        "plan", model=model, on=on, ttft=ttft, tpot=tpot, weights=weights, kv=kv, prices=prices, link=link,
-        percentile=None if percentile is None else f"p{percentile.strip().removeprefix('p')}",
-        rate=None if rate is None else parse(rate, "1", "--rate", positive=True), divide=divide or None, **_counts(counts),
-    )  # fmt: skip
+    percentile = own["percentile"]
+    ask = _checked(question, percentile=None if percentile is None else f"p{percentile.strip().removeprefix('p')}")
     with watched("runs") as seen:
         report = answer_plan(ask, progress=seen.progress, cancel=seen.cancel)
-    _show(report, json)
+    show(report)
     seen.end()
-
-
-Scope = Annotated[Literal["full", "attention", "ffn"] | None, typer.Option(help="Which weights and caches count.")]
-Mode = Annotated[Literal["decode", "prefill"] | None, typer.Option(help="The kind of pass.")]
-Outside = Annotated[
-    bool, typer.Option("--outside", help="Also embedding, output head and sends between pipeline stages.")
-]
-Levelled = Annotated[str | None, typer.Option(help="A machine with levels, such as sip or dgx-h100.", metavar="SYSTEM")]
-Held = Annotated[str | None, typer.Option(help="Tokens of context of each sequence: 128k, 128Ki, 1M.", metavar="N")]
 
 
 def _values(name: str, text: str) -> list[Any]:
@@ -293,104 +253,38 @@ def _named(texts: list[str], option: str, example: str) -> dict[str, str]:
     return found
 
 
-def sharded(
-    model: Model,
-    on: Levelled = None,
-    context: Held = None,
-    batch: Batch = None,
-    mode: Mode = None,
-    scope: Scope = None,
-    axis: Annotated[
-        list[str] | None,
-        typer.Option(help="Other values of an axis: cp=1,2,4 or ring=kv. Again for more.", metavar="AXIS=VALUES"),
-    ] = None,
-    around: Annotated[
-        list[str] | None,
-        typer.Option(help="Vary one knob at a time around this layout: cp=8. Again for more.", metavar="AXIS=VALUE"),
-    ] = None,
-    ep: Annotated[str | None, typer.Option(help="Expert ranks, which multiply the devices.", metavar="N")] = None,
-    outside: Outside = False,
-    weights: Weights = None,
-    kv: Cache = None,
-    reserve: Annotated[
-        str | None, typer.Option(help="Memory of a device that no layout may use: 10% or 2 GB.", metavar="SIZE")
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(help="Write every row to a .csv or .parquet file.", metavar="FILE", rich_help_panel="Output"),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Every cut of a model over a machine with levels: 27,648 layouts, one step each."""
+def _sharded(question: dict[str, Any], own: dict[str, Any], show: Callable[[Any], None]) -> None:
     from rooflab.api.design import sharded_report, study_of
     from rooflab.sweep.layouts import sweep_layouts
 
-    writer = _writer(out)
-    chosen = {name: _only(name, values) for name, values in _axes(around, "--around").items()}
-    ask = _asked(
-        "sharded", model=model, on=on, mode=mode, scope=scope, axes=_axes(axis, "--axis"), around=chosen,
-        outside=outside or None, weights=weights, kv=kv, reserve=reserve, rows="pareto",
-        **_counts({"context": context, "batch": batch, "ep": ep}),
-    )  # fmt: skip
+    writer = _writer(own["out"])
+    chosen = {name: _only(name, values) for name, values in _axes(own["around"], "--around").items()}
+    ask = _checked(question, axes=_axes(own["axis"], "--axis"), around=chosen, rows="pareto")
     asked, notes = study_of(ask)
     frame = sweep_layouts(asked, ask.axes)
     report = sharded_report(ask, asked, frame, notes)
-    if out and writer:
-        _write(getattr(frame, writer), out)
-    _show(report, json)
+    if own["out"] and writer:
+        _write(getattr(frame, writer), own["out"])
+    show(report)
 
 
-def codesign(
-    model: Model,
-    on: Levelled = None,
-    context: Held = None,
-    batch: Batch = None,
-    mode: Mode = None,
-    scope: Scope = None,
-    depth: Annotated[
-        Literal["two_stage", "balanced", "coarse"] | None,
-        typer.Option(help="This machine; each part as it is or doubled (64); halved, as it is, doubled (729)."),
-    ] = None,
-    weigh: Annotated[
-        list[str] | None,
-        typer.Option(help="Weight of a part in the cost: memory=2. Again for more.", metavar="PART=WEIGHT"),
-    ] = None,
-    refit: Annotated[
-        bool, typer.Option("--refit/--keep-layout", help="Whether doubling a part chooses the layout anew.")
-    ] = True,
-    outside: Outside = False,
-    weights: Weights = None,
-    kv: Cache = None,
-    json: Json = False,
-) -> None:
-    """Machines and layouts chosen together."""
+def _codesign(question: dict[str, Any], own: dict[str, Any], show: Callable[[Any], None]) -> None:
     from rooflab.api.codesign import answer_codesign
 
-    costs = {
-        name: parse(value, "1", f"--weigh {name}") for name, value in _named(weigh or [], "--weigh", "memory=2").items()
-    }
-    ask = _asked(
-        "codesign", model=model, on=on, mode=mode, scope=scope, depth=depth, cost_weights=costs, outside=outside or None,
-        weights=weights, kv=kv, **_counts({"context": context, "batch": batch}),
-    )  # fmt: skip
-    ask = msgspec.structs.replace(ask, refit=refit)
+    weighed = _named(own["weigh"] or [], "--weigh", "memory=2")
+    costs = {name: parse(value, "1", f"--weigh {name}") for name, value in weighed.items()}
+    ask = msgspec.structs.replace(_checked(question, cost_weights=costs), refit=own["refit"])
     with watched("machines") as seen:
         report = answer_codesign(ask, progress=seen.progress, cancel=seen.cancel)
-    _show(report, json)
+    show(report)
 
 
-def rules() -> Callable[..., None]:
-    """The command that judges a scenario, its options made from the question."""
-    from rooflab.api.design_asks import RulesAsk
-    from rooflab.cli import options
-
-    def body(**given: Any) -> None:
-        from rooflab.api import ask_of, report_of
-
-        as_json = given.pop("json")
-        _show(report_of(ask_of(options.ask(RulesAsk, given))), as_json)
-
-    last = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
-    body.__signature__ = inspect.Signature([*options.parameters(RulesAsk), last])  # type: ignore[attr-defined]
-    body.__annotations__ = {}
-    return body
+COMMANDS: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
+    "sweep": (SweepAsk, _sweep),
+    "suggest": (SuggestAsk, _answered),
+    "plan": (PlanAsk, _plan),
+    "sharded": (ShardedAsk, _sharded),
+    "codesign": (CodesignAsk, _codesign),
+    "rules": (RulesAsk, _answered),
+}
+"""Command -> its question, and what answers it."""

@@ -32,7 +32,7 @@ def _with_packages(action: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _show(report: dict[str, Any], page: Callable[[dict[str, Any]], Any], as_json: bool) -> None:
-    from rooflab.cli.commands import print_json
+    from rooflab.cli.pages import print_json
 
     if as_json:
         return print_json(report)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, get_origin
 
@@ -17,7 +18,7 @@ from rooflab.cli.reading import hints, plain, reader
 from rooflab.units import InputError, shown
 
 MACHINE, WORK, LAYOUT, FORMATS, PRICING = "Machine", "Workload", "Layout", "Number formats", "Pricing"
-ENGINE, STUDY = "Engine", "Study"
+ENGINE, STUDY, TRAFFIC = "Engine", "Study", "Simulated traffic"
 
 
 class Flag(msgspec.Struct, frozen=True):
@@ -128,9 +129,24 @@ FLAGS: dict[str, Flag] = {
     "warmup": Flag("First requests left out of the times.", panel=STUDY),
     "seed": Flag("Seed of the random numbers.", panel=STUDY),
     "loop": Flag("Python, or compiled by Numba; both give the same run.", panel=STUDY),
+    "users": Flag("Users at once."),
+    "goal": Flag("What layouts that meet the limits are ranked by.", panel=STUDY),
+    "count": Flag("Layouts to show.", panel=STUDY),
+    "layouts": Flag("Every serving layout of at most this many devices, at batch 1 to 512.", panel=STUDY),
+    "largest": Flag("Devices of one replica at most.", panel=STUDY),
+    "rates": Flag("Rates of a step: a whole replica's, or one device's.", panel=PRICING),
+    "layers_only": Flag("Leave embedding and output head out.", panel=PRICING),
+    "seeds": Flag("Runs of each candidate.", panel=TRAFFIC),
+    "divide": Flag("Also divide replicas into prefill and decode.", panel=TRAFFIC),
+    "mode": Flag("The kind of pass."),
+    "scope": Flag("Which weights and caches count."),
+    "depth": Flag("This machine; each part as it is or doubled (64); halved, as it is, doubled (729).", panel=STUDY),
+    "outside": Flag("Also embedding, output head and sends between pipeline stages."),
     "detail": Flag("Add the steps behind the times, operator by operator.", panel="Output"),
 }
 SPELLED = {"changes": "--set", "switches": "--switch"}
+UNHEEDED: dict[Any, tuple[str, ...]] = {"chip": ("prices", "engine")}
+"""Fields that a question shares with others and that change nothing of its answer."""
 ORDER = tuple(FLAGS)
 EMPTY = inspect.Parameter.empty
 
@@ -147,13 +163,18 @@ def fields(kind: type[msgspec.Struct]) -> dict[str, tuple[Any, Any]]:
     return {name: (hints(kind)[name], found[name]) for name in ordered}
 
 
-def parameters(kind: type[msgspec.Struct]) -> list[inspect.Parameter]:
-    """The parameters that Typer reads a command's options from."""
-    return [_parameter(name, annotation, default) for name, (annotation, default) in fields(kind).items()]
+def parameters(kind: type[msgspec.Struct], said: Mapping[str, Flag] | None = None) -> list[inspect.Parameter]:
+    """The parameters that Typer reads a command's options from; `said` are words of its own for some of them."""
+    flags = {**FLAGS, **(said or {})}
+    left_out = UNHEEDED.get(kind.__struct_config__.tag, ())
+    return [
+        _parameter(name, flags.get(name, Flag("")), annotation, default)
+        for name, (annotation, default) in fields(kind).items()
+        if name not in left_out
+    ]
 
 
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    flag = FLAGS.get(name, Flag(""))
+def _parameter(name: str, flag: Flag, annotation: Any, default: Any) -> inspect.Parameter:
     needed = default is EMPTY
     typed = _typed(annotation)
     text = flag.help if needed else f"{flag.help}{_default(default)}"
@@ -202,18 +223,13 @@ def _read(kind: type[msgspec.Struct], name: str, value: Any) -> Any:
         return _pairs(value, spelling(name))
     if not isinstance(value, str):
         return value
-    if not value.strip() and name != "model":
-        raise InputError(f"{spelling(name)}: is empty; give a value, or leave {spelling(name)} out")
-    read = _reserve if name == "reserve" else reader(kind, name, spelling(name))
+    read = reserve if name == "reserve" else reader(kind, name, spelling(name))
     return read(value) if read else value
 
 
-def _reserve(text: str) -> str | float:
-    """A share such as 0.1 is a number; the rest is read where its unit is known."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
+def reserve(text: str) -> str | float:
+    """A share such as 0.1 is a number; the rest is read where its unit is known, and needs one."""
+    return float(text) if re.fullmatch(r"\s*0*(\.[0-9]*)?\s*", text) and any(map(str.isdigit, text)) else text
 
 
 def _pairs(texts: list[str], option: str) -> dict[str, Any]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import os
 import shlex
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,65 +13,23 @@ import typer
 
 from rooflab.api.asks import EstimateAsk
 from rooflab.cli import options, streams
+from rooflab.cli.pages import Json, print_json
 from rooflab.units import InputError, shown
 
-Json = Annotated[bool, typer.Option("--json", help="The report as JSON, in SI units.", rich_help_panel="Output")]
 Where = Annotated[
     str | None,
     typer.Option("--store", help="File of saved scenarios; else ROOFLAB_STORE, else your data folder.", metavar="FILE"),
 ]
-Html = Annotated[
-    str | None,
-    typer.Option("--html", help="Write the report as one HTML file that needs nothing else.", metavar="FILE",
-                 rich_help_panel="Output"),
-]  # fmt: skip
 Action = Literal["list", "show", "rename", "delete", "export", "import"]
 
 
-def html_option() -> inspect.Parameter:
-    """The option of `rooflab estimate` that writes a report."""
-    return inspect.Parameter("html", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Html)
-
-
-def write_html(question: dict[str, Any], file: str, *, quiet: bool = False) -> None:
-    """The report of an estimate's question in a file, or to the terminal (-); `quiet` says nothing of it."""
+def document(question: dict[str, Any]) -> str:
+    """The report of an estimate's question."""
     from rooflab import store
     from rooflab.api import answer
 
     scenario = {key: value for key, value in question.items() if key != "kind"}
-    report = answer({"kind": "document", "scenario": scenario, "date": store.now()[:10]})
-    _write(file, report["html"])
-    if file != "-" and not quiet:
-        streams.write(f"{file}: {len(report['html'].encode()):,} bytes, opens in any browser\n")
-
-
-def _write(file: str, text: str) -> None:
-    """A file, whole or not at all."""
-    if file == "-":
-        return streams.write(text)
-    path, name = Path(file), ""
-    try:
-        if path.is_symlink():  # the link stays, and what it leads to is written
-            path = path.resolve()
-        if path.exists() and not path.is_file():  # a device or a pipe is written as it is
-            with path.open("w", encoding="utf-8") as opened:
-                opened.write(text)
-            return
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with open(handle, "w", encoding="utf-8", newline="\n") as opened:  # noqa: PTH123
-            opened.write(text)
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
-    except OSError as problem:
-        if name:
-            Path(name).unlink(missing_ok=True)
-        raise InputError(f"{shown(file)} cannot be written: {problem.strerror or problem}; name another file") from None
-
-
-def _umask() -> int:
-    now = os.umask(0o022)
-    os.umask(now)
-    return now
+    return answer({"kind": "document", "scenario": scenario, "date": store.now()[:10]})["html"]
 
 
 def save() -> Callable[..., None]:
@@ -129,7 +85,6 @@ def compare(
     """Side by side."""
     from rooflab.api import answer
     from rooflab.cli import terminal
-    from rooflab.cli.commands import print_json
     from rooflab.show import compared
 
     names = [part.strip() for part in profiles.split(",")] if profiles else []
@@ -169,9 +124,7 @@ def _cases(scenarios: list[str], where: str | None) -> list[dict[str, Any]]:
 
 def _question(text: str) -> dict[str, Any]:
     """The question of an estimate's command line."""
-    from typer.main import get_command
-
-    from rooflab.cli.commands import application
+    from rooflab.cli.commands import group
 
     try:
         words = shlex.split(text)
@@ -179,7 +132,7 @@ def _question(text: str) -> dict[str, Any]:
         raise InputError(f"compare: {shown(text)} cannot be read as a command: {problem}") from None
     for lead in ("rooflab", "estimate"):
         words = words[1:] if words[:1] == [lead] else words
-    command: Any = get_command(application("estimate"))
+    command: Any = group("estimate")
     given = command.commands["estimate"].make_context("rooflab estimate", words).params
     several = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
     return options.ask(EstimateAsk, {name: several[name] for name in EstimateAsk.__struct_fields__})
@@ -221,7 +174,6 @@ def _list(kept: Any, given: list[str], as_json: bool) -> None:
     import msgspec
 
     from rooflab.cli import terminal
-    from rooflab.cli.commands import print_json
     from rooflab.show import compared
 
     records = [msgspec.to_builtins(record) for record in kept.all()]
@@ -253,7 +205,7 @@ def _export(kept: Any, given: list[str], as_json: bool) -> None:
     records = [kept.get(name) for name in names] if names else kept.all()
     if not records:
         raise InputError(f"saved export: nothing is saved in {kept.path}")
-    _write(file, store.dump(records, __version__))
+    streams.write_whole(file, store.dump(records, __version__))
     if file != "-":
         streams.write(f"{file}: {len(records)} scenario{'s' if len(records) > 1 else ''}\n")
 

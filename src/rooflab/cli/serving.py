@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rooflab.api.simulate_asks import SimulateAsk
-from rooflab.cli import options, streams
+from rooflab.cli import options, pages, streams
 from rooflab.cli.watching import watched
 from rooflab.units import InputError, parse_count, shown
 
@@ -56,7 +56,8 @@ _EXTRA: dict[str, Any] = {
         str | None,
         typer.Option(help="Address of a Dask scheduler that plays them.", metavar="ADDRESS", rich_help_panel=STUDY),
     ],
-    "json": Annotated[bool, typer.Option("--json", help="The report as JSON, in SI units.", rich_help_panel="Output")],
+    "html": pages.Html,
+    "json": pages.Json,
 }
 
 
@@ -143,12 +144,13 @@ def _write(columns: dict[str, Any], path: str, option: str) -> None:
 
 def _run(given: dict[str, Any]) -> None:
     """Play the traffic, show or print the report, write the tables."""
-    as_json, out, steps_out = given.pop("json"), given.pop("out"), given.pop("steps_out")
+    html, out, steps_out = given.pop("html"), given.pop("out"), given.pop("steps_out")
+    show = pages.shower(given.pop("json"), html)
     _check_table(out, "--out")
     _check_table(steps_out, "--steps-out")
     spread = {name: value for name in ("workers", "cluster") if (value := given.pop(name)) not in (0, None)}
     question = _question(given)
-    _apart({"--trace": question.get("trace"), "--out": out, "--steps-out": steps_out})
+    _apart({"--trace": question.get("trace"), "--out": out, "--steps-out": steps_out, "--html": html})
     _check_met(question)
     for option, value in (("--out", out), ("--steps-out", steps_out)):
         if value is not None and "loads" in question:
@@ -157,6 +159,7 @@ def _run(given: dict[str, Any]) -> None:
         raise InputError(f"--{next(iter(spread))}: spreads the loads of a curve; give --loads, for example '4,8,16'")
     from rooflab.api import ask_of, plain_report
     from rooflab.api.simulate import answer_simulate
+    from rooflab.show.sheet import SPANS
 
     def keep(run: Run) -> None:
         if out is not None:
@@ -164,6 +167,8 @@ def _run(given: dict[str, Any]) -> None:
         if steps_out is not None:
             _write(run.steps(), steps_out, "--steps-out")
 
+    if html is not None and "loads" not in question:
+        question["timeline"] = SPANS
     ask: Any = ask_of(question)
     with watched(_counted(question)) as seen:
         report = plain_report(
@@ -171,15 +176,7 @@ def _run(given: dict[str, Any]) -> None:
         )
     for name in ("requests_table", "steps_table"):  # they go to files
         report.pop(name)
-    if as_json:
-        from rooflab.cli.commands import print_json
-
-        print_json(report)
-    else:
-        from rooflab.cli import terminal
-        from rooflab.show import page
-
-        streams.write(terminal.text(page(report), terminal.console()))
+    show(report)
     seen.end()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -32,6 +33,40 @@ def write(text: str) -> None:
         raise ReaderGone from None
 
 
+def write_whole(file: str, text: str, option: str = "") -> None:
+    """Text to a file, whole or not at all, or to standard output (-)."""
+    if file == "-":
+        return write(text)
+    path, name = Path(file), ""
+    try:
+        if path.is_symlink():  # the link stays, and what it leads to is written
+            path = path.resolve()
+        if path.exists() and not path.is_file():  # a device or a pipe is written as it is
+            with path.open("w", encoding="utf-8") as opened:
+                opened.write(text)
+            return
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with open(handle, "w", encoding="utf-8", newline="\n") as opened:  # noqa: PTH123
+            opened.write(text)
+        Path(name).chmod(0o666 & ~_umask())
+        Path(name).replace(path)
+    except OSError as problem:
+        if name:
+            Path(name).unlink(missing_ok=True)
+        raise _unwritable(file, option, problem.strerror or str(problem)) from None
+
+
+def _umask() -> int:
+    now = os.umask(0o022)
+    os.umask(now)
+    return now
+
+
+def _unwritable(file: str, option: str, problem: str) -> InputError:
+    lead = f"{option}: " if option else ""
+    return InputError(f"{lead}{shown(file)} cannot be written: {problem}; name another file")
+
+
 def writable(path: str, option: str) -> None:
     """Refuses a file that could not be written, before the work that would fill it."""
     place = Path(path)
@@ -43,7 +78,7 @@ def writable(path: str, option: str) -> None:
         problem = "Permission denied"
     else:
         return
-    raise InputError(f"{option}: {shown(path)} cannot be written: {problem}; name another file")
+    raise _unwritable(path, option, problem)
 
 
 def _plainer(problem: UnicodeError) -> tuple[str | bytes, int]:

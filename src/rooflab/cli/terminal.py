@@ -37,7 +37,7 @@ WIDE = 150
 READABLE = 100
 """Columns that bars and paragraphs take at most."""
 GAP = 2
-BARS = (16, 10, 6)
+BARS = (16, 10, 6, 0)
 """Cells of the bar of a share, from wide pages to narrow ones."""
 NARROWEST = 40
 WRAP = 28
@@ -149,6 +149,7 @@ def _formula(block: Formula) -> Iterator[RenderableType]:
 
 def _table(block: Table, to: Console) -> Iterator[RenderableType]:
     kept, bar = _fitting(block, to.width)
+    narrow = kept[0] if kept and _needs(block, kept, bar) > to.width else None  # its words wrap before numbers are cut
     if block.title:
         yield Text(block.title, "bold")
     table = RichTable(
@@ -160,8 +161,8 @@ def _table(block: Table, to: Console) -> Iterator[RenderableType]:
             Text(column.title, "bold" if index == kept[0] else STYLES["quiet"]),
             justify="right" if column.right else "left",
             style=STYLES[column.tone],
-            no_wrap=not column.wraps,
-            overflow="fold" if column.wraps else "ellipsis",
+            no_wrap=not column.wraps and index != narrow,
+            overflow="fold" if column.wraps or index == narrow else "ellipsis",
         )
     for number, row in enumerate(block.rows):
         last = block.total and number == len(block.rows) - 2
@@ -175,15 +176,16 @@ def _table(block: Table, to: Console) -> Iterator[RenderableType]:
 def _fitting(block: Table, width: int) -> tuple[list[int], int]:
     """Indices of the columns that fit, and the cells a bar gets: bars shrink first, then the least needed columns go."""
     kept = list(range(len(block.columns)))
-    for bar in BARS[:-1]:
+    *wider, least, none = BARS
+    for bar in wider:
         if _needs(block, kept, bar) <= width:
             return kept, bar
-    while _needs(block, kept, BARS[-1]) > width:
+    while _needs(block, kept, least) > width:
         highest = max(block.columns[index].rank for index in kept)
         if highest == 0:
             break
         kept.remove(max(index for index in kept if block.columns[index].rank == highest))
-    return kept, next((bar for bar in BARS[1:] if _needs(block, kept, bar) <= width), BARS[-1])
+    return kept, next((bar for bar in BARS[1:] if _needs(block, kept, bar) <= width), none)
 
 
 def _needs(block: Table, kept: Sequence[int], bar: int) -> float:
@@ -203,6 +205,8 @@ def _cell(cell: Cell | str, bar: int) -> Text:
         return Text(cell)
     if cell.share is None:
         return Text(cell.text, STYLES[cell.tone])
+    if not bar:
+        return Text(f"{cell.text:>4}", STYLES[cell.tone])
     return Text(f"{cell.text:>4} ").append(stretch(min(cell.share, 1.0) * bar).ljust(bar), STYLES[cell.tone])
 
 

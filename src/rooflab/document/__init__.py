@@ -6,16 +6,14 @@ The command line and the page both get it from the engine (`api.documents`), so 
 from __future__ import annotations
 
 import json
-import re
-from html import escape, unescape
+from html import escape
 from typing import Any
 
 import msgspec
 
 from rooflab.document import charts, evidence
-from rooflab.document.elements import Report, badge, figures, listed, section, share, slug, table, value
+from rooflab.document.elements import Report, badge, figures, listed, section, share, shell, table, value
 from rooflab.document.limits import limits
-from rooflab.document.style import STYLE
 from rooflab.document.words import (
     BOUNDS,
     SUBJECTS,
@@ -75,15 +73,7 @@ def html(facts: Facts) -> str:
         evidence.prices(report), evidence.rules(facts.rules), _formulas(facts), _assumptions(facts), _left_out(facts),
         evidence.symbols(facts.rules), evidence.elsewhere(), _again(facts),
     ]  # fmt: skip
-    body = [_head(facts), _contents(body), *body]
-    about = f"RoofLab {report['version']}"
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f'<meta name="generator" content="{escape(about, quote=True)}"><meta name="referrer" content="no-referrer">'
-        f"<title>{escape(facts.title)}</title><style>{STYLE}</style></head>\n<body><main>{''.join(body)}</main></body></html>\n"
-    )
+    return shell(facts.title, report["version"], _head(facts), body)
 
 
 # ------------------------------------------------------------------------------------------------ the answer
@@ -120,13 +110,6 @@ def _head(facts: Facts) -> str:
         f'<p class="quiet">{escape(facts.scenario)}<br>RoofLab {escape(facts.now["version"])}{date} · profile '
         f"{escape(facts.now['profile'])} · {badges} · an analytical model, not a benchmark</p></header>\n"
     )
-
-
-def _contents(body: list[str]) -> str:
-    """Where everything is."""
-    titles = re.findall(r"<h2>(.*?)</h2>", "".join(body))
-    found = "".join(f'<li><a href="#{slug(unescape(title))}">{title.partition(":")[0]}</a></li>' for title in titles)
-    return f'<nav aria-label="Contents"><ul>{found}</ul></nav>\n'
 
 
 def _delta(now: float | None, was: float | None, better: str) -> str:

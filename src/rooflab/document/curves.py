@@ -1,7 +1,8 @@
-"""Curves of a report as inline SVG: lines over a logarithmic axis, and memory as stacked bars."""
+"""Curves of a report as inline SVG: lines and points over logarithmic or straight axes, and memory as stacked bars."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from html import escape
 
@@ -38,17 +39,62 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
+class Straight(Log):
+    """A straight axis from zero."""
+
+    def __init__(self, high: float, first: float, last: float):
+        step = 10.0 ** math.floor(math.log10(high / 2))
+        self.step = next(step * each for each in (1.0, 2.0, 5.0, 10.0) if high / (step * each) <= 5)
+        self.low, self.high = 0.0, math.ceil(high / self.step) * self.step
+        self.first, self.last = first, last
+
+    def __call__(self, value: float) -> float:
+        return self.first + value / self.high * (self.last - self.first)
+
+    def decades(self) -> list[float]:
+        """Round values on the axis."""
+        return [self.step * count for count in range(round(self.high / self.step) + 1)]
+
+
+def over_time(said: str, series: Sequence[Series], unit: str, axes: tuple[str, str]) -> str:
+    """Series over straight axes from zero, each named at its end."""
+    points = [point for each in series for point in each.points]
+    if not points or max(each[0] for each in points) <= 0:
+        return ""
+    x = Straight(max(each[0] for each in points), LEFT, WIDTH - RIGHT)
+    y = Straight(max(max(each[1] for each in points), 1e-9), HEIGHT - BOTTOM, TOP)
+    ticks = [(each, f"{each:,.12g}") for each in x.decades()]
+    out, ends = [_open(said), *_grid(x, y, ticks, unit, axes)], []
+    for each in series:
+        drawn = [(x(px), y(py)) for px, py in each.points]
+        path = "L".join(f"{px:.1f},{py:.1f}" for px, py in drawn)
+        out.append(f'<path class="line {each.kind}{" thin" if each.thin else ""}" d="M{path}"/>')
+        ends.append((drawn[-1][1], drawn[-1][0], each.name))
+    return "".join([*out, *_names(ends), "</svg>"])
+
+
+def rounded(low: float, high: float) -> list[float]:
+    """Values of one digit times a power of ten within a range: the fewer of them the wider it is."""
+    powers, decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1), math.log10(high / low)
+    leads = (1.0,) if decades > 3 else (1.0, 2.0, 5.0) if decades > 0.7 else tuple(map(float, range(1, 10)))
+    return [lead * 10.0**power for power in powers for lead in leads if low <= lead * 10.0**power <= high]
+
+
 def lines(
     said: str, series: Sequence[Series], marks: Sequence[Mark], ticks: Sequence[tuple[float, str]], unit: str,
-    axes: tuple[str, str],
+    axes: tuple[str, str], dots: Sequence[Point] = (),
 ) -> str:  # fmt: skip
-    """Series over logarithmic axes, each named at its end."""
+    """Series over logarithmic axes, each named at its end, and single points behind them."""
     points = [point for each in series for point in each.points if point[1] > 0]
     if not points:
         return ""
-    x = Log(*_ends([each[0] for each in points]), LEFT, WIDTH - RIGHT, exact=True)
-    y = Log(*_ends([each[1] for each in points]), HEIGHT - BOTTOM, TOP)
+    dots = [dot for dot in dots if dot[0] > 0 and dot[1] > 0]
+    x = Log(*_ends([each[0] for each in (*points, *dots)]), LEFT, WIDTH - RIGHT, exact=True)
+    y = Log(*_ends([each[1] for each in (*points, *dots)]), HEIGHT - BOTTOM, TOP)
     out = [_open(said), *_grid(x, y, ticks, unit, axes)]
+    if dots:
+        drawn = "".join(f"M{x(px):.1f},{y(py):.1f}h0" for px, py in dots)
+        out.append(f'<path class="dots" d="{drawn}"/>')
     inside = [mark for mark in marks if x.low <= mark.x <= x.high]
     out += _uprights(x, sorted(inside, key=lambda mark: mark.x))
     ends: list[tuple[float, float, str]] = []

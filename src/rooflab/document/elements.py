@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from html import escape
+from html import escape, unescape
 from typing import Any
 
+from rooflab.document.style import STYLE
 from rooflab.units import MISSING, number
 from rooflab.units import format as shown
 
 Report = dict[str, Any]
+
+
+def shell(title: str, version: str, head: str, sections: Sequence[str]) -> str:
+    """A whole page of such sections, which runs nothing and asks for nothing."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f'<meta name="generator" content="RoofLab {escape(version, quote=True)}"><meta name="referrer" content="no-referrer">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n"
+        f"<body><main>{head}{_contents(sections)}{''.join(sections)}</main></body></html>\n"
+    )
+
+
+def _contents(sections: Sequence[str]) -> str:
+    """Where everything is."""
+    titles = re.findall(r"<h2>(.*?)</h2>", "".join(sections))
+    found = "".join(f'<li><a href="#{slug(unescape(title))}">{title.partition(":")[0]}</a></li>' for title in titles)
+    return f'<nav aria-label="Contents"><ul>{found}</ul></nav>\n'
 
 
 def slug(title: str) -> str:

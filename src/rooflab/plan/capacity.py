@@ -268,7 +268,7 @@ def _axes(question: _Question, a: int, b: int, replicas: int | None, users: int)
             symbols="⌈users / B at the limit⌉",
             meaning="replicas that keep every step within the limit",
             value=replicas or 0,
-            says=f"{question.users} users at a limit of {format(question.tpot, 's')} a token",
+            says=f"{question.users:,} users at a limit of {format(question.tpot, 's')} a token",
         ),
     )
 

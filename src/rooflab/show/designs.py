@@ -48,7 +48,10 @@ def _degrees(layout: Mapping[str, Any]) -> str:
 def _rows(table: Mapping[str, Any], positions: Sequence[int], names: Sequence[str]) -> Table:
     units, columns = table["units"], table["columns"]
     rows = [tuple(_value(columns[name][at], units.get(name, "text")) for name in names) for at in positions[:MOST]]
-    heads = [Column(name.replace("_", " "), right=not isinstance(columns[name][0], str)) for name in names]
+    heads = [
+        Column(name.replace("_", " "), right=not isinstance(columns[name][0], str), rank=max(0, at - 3))
+        for at, name in enumerate(names)
+    ]
     return Table(columns=tuple(heads), rows=tuple(rows))
 
 
@@ -89,9 +92,9 @@ def suggest_page(report: Report) -> Page:
             blocks=(Verdict(False, "nothing to suggest"), *_refused(report), notes(report)),
         )
     heads = (
-        Column("layout"), Column("devices", right=True), Column("batch", right=True), Column("TTFT", right=True),
-        Column("TPOT", right=True), Column("per device", right=True), Column("per million", right=True, rank=1),
-        Column("meets", rank=2),
+        Column("layout"), Column("devices", right=True, rank=2), Column("batch", right=True, rank=1),
+        Column("TTFT", right=True), Column("TPOT", right=True), Column("per device", right=True, rank=3),
+        Column("per million", right=True, rank=4), Column("meets", rank=5),
     )  # fmt: skip
     rows = tuple(
         (
@@ -137,9 +140,9 @@ def plan_page(report: Report) -> Page:
         title="By the closed form",
     )
     heads = (
-        Column("layout"), Column("devices", right=True), Column("replicas", right=True), Column("users each", right=True),
-        Column("TTFT", right=True), Column("TPOT", right=True), Column("per hour", right=True, rank=1),
-        Column("per million", right=True, rank=2),
+        Column("layout"), Column("devices", right=True), Column("replicas", right=True, rank=1),
+        Column("users each", right=True, rank=2), Column("TTFT", right=True), Column("TPOT", right=True),
+        Column("per hour", right=True, rank=3), Column("per million", right=True, rank=4),
     )  # fmt: skip
     rows = tuple(
         (

@@ -13,6 +13,7 @@ from rooflab.show.elements import (
     Table,
     Verdict,
     Words,
+    dollars,
     joined,
     layout,
     notes,
@@ -64,8 +65,8 @@ def _run(run: dict[str, Any]) -> list[Block]:
 def _times(run: dict[str, Any]) -> Table:
     columns = (
         Column("Seconds over requests"),
-        *(Column(f, right=True, rank=f in ("p50", "p90")) for f in FIGURES),
-        Column("±", right=True, rank=2),
+        *(Column(f, right=True, rank={"p90": 3, "p50": 2, "p99": 1}.get(f, 0)) for f in FIGURES),
+        Column("±", right=True, rank=4),
     )
     rows: list[Row] = []
     for title, name in TIMES:
@@ -101,7 +102,7 @@ def _rates(run: dict[str, Any]) -> Table:
     if run["cache_hit_rate"] is not None:
         rows.append(("Prompt tokens found in the cache", f"{run['cache_hit_rate']:.1%}"))
     if run["cost_per_million_output_tokens"] is not None:
-        rows.append(("Cost per million output tokens", shown(run["cost_per_million_output_tokens"], "USD")))
+        rows.append(("Cost per million output tokens", dollars(run["cost_per_million_output_tokens"])))
     if run["energy_per_token"] is not None:
         rows.append(("Energy per output token", shown(run["energy_per_token"], "J")))
     return Table(columns=(Column("Rates and use"), Column("", right=True, tone="strong")), rows=tuple(rows))
@@ -113,7 +114,7 @@ def _curve(points: list[dict[str, Any]]) -> Table:
     known = [name for name in names if any(point["figures"].get(name) is not None for point in points)]
     columns = (
         Column("Load", right=True),
-        *(Column(name.replace("_", " "), right=True) for name in known),
+        *(Column(name.replace("_", " "), right=True, rank=2 if name.endswith("p50") else 0) for name in known),
         Column("", tone="bad"),
     )
     rows: list[Row] = []
@@ -131,12 +132,12 @@ def _policies(runs: dict[str, Any]) -> Table:
     """The same traffic under several policies."""
     columns = (
         Column("Policy"),
-        Column("TTFT p50", right=True),
+        Column("TTFT p50", right=True, rank=2),
         Column("p95", right=True),
-        Column("TPOT p50", right=True),
+        Column("TPOT p50", right=True, rank=1),
         Column("p95", right=True),
         Column("output", right=True, tone="strong"),
-        Column("makespan", right=True, rank=1),
+        Column("makespan", right=True, rank=3),
     )
     rows: list[Row] = []
     for name, run in runs.items():
