@@ -53,6 +53,9 @@ def test_figures_by_hand():
     # two iterations of 30 ms pass before one's own; with one other request in flight only one can
     assert loaded.convoy_wait(2.0, 11.0, 0.030) == pytest.approx(0.060)
     assert loaded.convoy_wait(2.0, 2.0, 0.030) == pytest.approx(0.030)
+    # the device takes 2 × 30 ms, its host 2 × 1,000 launches of 20 µs, which hide, or of 45 µs, which do not
+    assert loaded.prompt_iterations(0.060, 2.0, 1000.0, 20e-6) == pytest.approx(0.060)
+    assert loaded.prompt_iterations(0.060, 2.0, 1000.0, 45e-6) == pytest.approx(0.090)
     # device 30 ms, host 1,000 × 40 µs: (30⁴ + 40⁴)^¼ = 42.836 ms, and 1 ms of fixed work
     assert loaded.eager_step(0.030, 1000.0, 40e-6, 1e-3) == pytest.approx(0.001 + (0.030**4 + 0.040**4) ** 0.25)
 
@@ -95,6 +98,19 @@ def test_host_work_never_speeds_up(field):
     slow = msgspec.structs.replace(PLAIN, **{field: 2.0 * getattr(PLAIN, field)})
     before, after = (loaded.closed_loop(scene(), WORK, 32.0, made).figures for made in (PLAIN, slow))
     assert after.e2e > before.e2e
+
+
+def test_launches_of_a_prompt_delay_its_first_token_alone():
+    """A host of 0.1 ms a kernel is what a short prompt waits for, whatever the devices; tokens of others come as before."""
+    slow = msgspec.structs.replace(PLAIN, prompt_eager=1e-4)
+    for tp in (1, 4):
+        before, after = (loaded.closed_loop(scene(tp), WORK, 8.0, made) for made in (PLAIN, slow))
+        assert after.figures.tpot == before.figures.tpot
+        host = after.pieces.operators * 1e-4
+        assert host > after.pieces.own
+        assert after.figures.ttft - before.figures.ttft == pytest.approx(host - after.pieces.own)
+    # the kernels of a prompt and of a decode step, 32 layers of at least two norms, four products, two attentions, activation
+    assert 32 * 9 <= loaded.launches(scene()) <= 32 * 16
 
 
 def test_the_band_holds_the_middle():
@@ -174,7 +190,7 @@ def runs():
         (DENSE, "ttft", 0.12),
         (MIXTURE, "tpot", 0.10),
         (MIXTURE, "throughput", 0.10),
-        (MIXTURE, "ttft", 0.32),
+        (MIXTURE, "ttft", 0.16),
     ],
 )
 def test_closed_loop_runs(runs, kind, figure, most):
@@ -184,8 +200,23 @@ def test_closed_loop_runs(runs, kind, figure, most):
 
 
 def test_first_tokens_of_all_runs(runs):
-    """TTFT of all 532 runs together: 13 % off in the median; mixtures alone are worse and said so in the docs."""
-    assert endtoend.errors((p.ttft, p.low["ttft"], p.high["ttft"]) for p in runs)["median"] <= 0.17
+    """TTFT of all 532 runs together within 13 % in the median; a mixture whose host constants a dense model gave within 12 %."""
+    assert endtoend.errors((p.ttft, p.low["ttft"], p.high["ttft"]) for p in runs)["median"] <= 0.13
+    unseen = [p for p in runs if p.run.model.startswith("Qwen/Qwen3-235B")]
+    assert endtoend.errors((p.ttft, p.low["ttft"], p.high["ttft"]) for p in unseen)["median"] <= 0.12
+
+
+@pytest.mark.parametrize(
+    ("figure", "least", "most"), [("tpot", 0.8, 0.97), ("throughput", 0.8, 0.97), ("ttft", 0.75, 0.97)]
+)
+def test_bands_of_runs_hold_about_eight_in_ten(runs, figure, least, most):
+    """E-22: neither narrow nor wide without need, each model and engine counted alike."""
+    groups = {(p.run.model, p.run.backend): [] for p in runs}
+    for p in runs:
+        groups[p.run.model, p.run.backend].append((getattr(p, figure), p.low[figure], p.high[figure]))
+    shares = [endtoend.errors(rows)["coverage"] for rows in groups.values() if len(rows) > 40]
+    assert len(shares) == 5
+    assert least <= sum(shares) / len(shares) <= most
 
 
 def test_batches_of_an_older_engine():

@@ -37,6 +37,8 @@ RATES = frozenset(
 )
 """Switches of a profile that say how fast its roofline is; fitted prices have their own."""
 PEAK = Rates(compute=1.0, memory=1.0, link=1.0, launch_time=0.0, pass_time=0.0, tiles=False)
+USUAL_UNITS, USUAL_CLOCK = 128, parse("1.8 GHz", "Hz")
+"""Multiprocessors and boost clock of a device that states none: about what every measured one has."""
 _WHOLE = 1.0
 
 
@@ -77,7 +79,7 @@ class Fitted:
 
     def _choose(self, family: str, op: Op) -> tuple[Chosen | None, Machine | None]:
         device, group = self.system.device, getattr(self.fits, "group", None)
-        if group is not None and group.plain and not (device.compute_units and getattr(self.fits, "shelves", ())):
+        if group is not None and group.plain and not getattr(self.fits, "shelves", ()):
             return None, None
         runs_as = device.runs_as(op.dtype) if op.dtype != "vector" else "vector"
         dtypes = dtype_keys(family, op, runs_as, self.backend)
@@ -91,7 +93,8 @@ class Fitted:
             rate = device.rate(op.dtype)
         if family in ("prefill_attention", "latent_prefill") and chosen.dtype == "fp8":
             rate = device.rate("fp8") if family == "prefill_attention" else rate
-        units, clock = float(device.compute_units or 1), float(device.clock or 1.0)
+        units = USUAL_UNITS if device.compute_units is None else device.compute_units
+        clock = USUAL_CLOCK if device.clock is None else device.clock
         return chosen, Machine(bandwidth=device.memory_bandwidth, rate=rate, units=units, clock=clock)
 
     def reach(self, dtype: str) -> tuple[float, float]:
@@ -130,7 +133,7 @@ class Fitted:
         """Shares of the peak and a launch, where nothing comparable was measured."""
         group = getattr(self.fits, "group", None)
         plain = group.plain if group is not None and group.plain else _UNMEASURED
-        low, high = group.band["other"] if group is not None else (0.7, 1.7)
+        low, high = group.band.get(kernels.family(op), group.band["other"]) if group is not None else (0.7, 1.7)
         launch = parse(plain["launch"], "s", "launch") * self.launch_scale
         floor = num.maximum(peak.compute, peak.memory)
         return Cost(

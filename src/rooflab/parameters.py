@@ -29,10 +29,24 @@ CLOCKED = frozenset({"gemm", "batched_gemm", "decode_attention", "latent_decode"
 """Parameters that are cycles rather than seconds, and the families where that was seen from device to device."""
 LATEST = "9999"
 """The version of an engine as it is today: newer than any measured. "" is one that nobody knows."""
+LEAST_STREAM = 0.25
+"""Share of the bandwidth below which an expert kernel is no guide to another engine's, or to another architecture's."""
 FEW = 400
 """Rows below which a newer expert kernel is taken for a special case."""
 STAND_IN = (0.8, 1.3)
 """How much wider a band gets, down and up, where another format's or engine's parameters stand in."""
+STAND_INS = {
+    "gemm": (0.85, 1.1),
+    "decode_attention": (0.8, 1.25),
+    "prefill_attention": (0.7, 1.65),
+    "experts": (0.8, 1.9),
+    "scan": (0.35, 2.5),
+    "convolution": (0.9, 1.6),
+    "update": (0.95, 1.05),
+    "custom_all_reduce": (0.9, 1.1),
+    "custom_all_reduce_eager": (0.9, 1.1),
+}
+"""The same by family where several engines' kernels were measured: one left out and priced by another, eight in ten inside."""
 SHARED = frozenset({("gemm", "bf16"), ("batched_gemm", "bf16")})
 """Work that engines leave to the same library: another engine's rows scatter no more than one's own."""
 
@@ -71,6 +85,8 @@ class Class(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     kinds: list[str] = []
     parents: list[str] = []
     """Devices whose fits stand in, in order."""
+    same_kernels: bool = False
+    """Whether the devices are of the first parent's architecture, so that engines run the very kernels measured there."""
     band: dict[str, tuple[float, float]]
     """Band by family, or by family and format ("gemm bf16"); "other" for the rest."""
     change: dict[str, dict[str, Any]] = {}
@@ -202,6 +218,11 @@ def _pick(filed: list[Fit], kernel: str, version: str) -> Fit | None:
     return _usual_experts(named, version)
 
 
+def _special(fit: Fit) -> bool:
+    """Whether an expert kernel hardly streams its weights: untuned for the device measured, which says nothing of others."""
+    return fit.family == "experts" and fit.parameters.get("memory", 1.0) < LEAST_STREAM
+
+
 def _over_latents(fit: Fit) -> bool:
     """Whether a prompt's kernel works on the latents themselves: one engine's choice, which others do not share."""
     return fit.family == "latent_prefill" and fit.parameters.get("tiles", attention.SHARED) == attention.SHARED
@@ -302,12 +323,18 @@ class Fits:
                 filed = [f for f in shelf.fits if (f.family, f.dtype, f.backend) == (family, dtypes[step], name)]
                 asked = version if name == backend else LATEST
                 fit = _pick(filed, kernel, asked)
+                foreign = name != backend or not (shelf.device == self.device or self._same_kernels(shelf))
+                if fit is not None and foreign and _special(fit):
+                    continue
                 if fit is not None and name != backend and _over_latents(fit):
                     return self._expanded(backend, version)
                 if fit is not None:
                     any_of = mixture(shelf.device, fit, asked) if fit.kernel != kernel else None
                     return self._chosen(fit, shelf, stand_in=step > 0 or name != backend, any_of=any_of)
         return None
+
+    def _same_kernels(self, shelf: Shelf) -> bool:
+        return self.group.same_kernels and shelf.device == self.group.parents[0]
 
     def _expanded(self, backend: str, version: str) -> Chosen | None:
         """Prompts over keys expanded for every head: plain attention, each head with tiles of its own."""
@@ -328,7 +355,8 @@ class Fits:
                 values = {n: v * shelf.clock / self.clock if n in CYCLES else v for n, v in values.items()}
             values = self.group.adapted(fit, values)
         if stand_in and fit.backend != "any" and (fit.family, fit.dtype) not in SHARED:
-            low, high = low * STAND_IN[0], high * STAND_IN[1]
+            down, up = STAND_INS.get(fit.family, STAND_IN)
+            low, high = low * down, high * up
         known = kernels.PARAMETERS[fit.family]
         values = {name: value for name, value in values.items() if name in known.__struct_fields__}
         what = f"{fit.family} {fit.dtype} of {fit.backend} on {shelf.device}"

@@ -8,7 +8,7 @@ roofline (`Rates` at 1).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -20,6 +20,8 @@ from rooflab.system import System
 from rooflab.work import Layout, Op
 
 Number = Any
+TIED = 4.0 / 3.0
+"""Power at which errors of different kinds of kernels add up: 1 if they err together, 2 if each by itself."""
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
@@ -351,15 +353,23 @@ def _ends(
 def _banded(
     operators: Sequence[Op], costs: list[Cost], alone: list[Number], pass_time: Number
 ) -> tuple[Number | None, Number | None]:
-    """Every operator at its fast end, and at its slow one: kernels of one engine err together. None without a band."""
+    """Both ends of a step: kernels of one kind err together, those of different kinds in part. None without a band."""
     if all(cost.high == cost.low for cost in costs):
         return None, None
-    low: Number = pass_time
-    high: Number = pass_time
+    middle: Number = pass_time
+    kinds: dict[str, tuple[Number, Number]] = {}
     for op, cost, time in zip(operators, costs, alone, strict=True):
         fast, slow = cost.ends(time)
-        low, high = low + op.count * fast, high + op.count * slow
-    return low, high
+        less, more = kinds.get(op.kind, (0.0, 0.0))
+        kinds[op.kind] = (less + op.count * (time - fast), more + op.count * max(slow - time, 0.0))
+        middle = middle + op.count * time
+    less, more = (_together(errors) for errors in zip(*kinds.values(), strict=True))
+    return middle - less, middle + more
+
+
+def _together(errors: Iterable[Number]) -> Number:
+    """How far off several kinds are: less than all at once, more than if nothing tied them to each other."""
+    return math.fsum(one**TIED for one in errors) ** (1.0 / TIED)
 
 
 def _counted(op: Op, cost: Cost) -> Cost:
