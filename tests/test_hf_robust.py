@@ -49,12 +49,12 @@ def damaged(config: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[s
 
 def outcome(config: Any) -> Model | None:
     """The model, or None after a proper refusal; anything else fails the test."""
-    start, refusal, model = time.perf_counter(), "", None
+    start, refusal, model = time.process_time(), "", None
     try:
         model = hf.read(config)
     except InputError as error:
         refusal = str(error)
-    assert time.perf_counter() - start < 5.0
+    assert time.process_time() - start < 5.0
     assert model is not None or 10 < len(refusal) < 1500
     assert "\n" not in refusal
     return model

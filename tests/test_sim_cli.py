@@ -355,12 +355,12 @@ def test_a_run_too_large_for_the_memory_is_refused_before_it_starts(monkeypatch,
     monkeypatch.setattr(questions, "_free_memory", lambda: 4e9)
     monkeypatch.setattr("rooflab.sim.fast.installed", lambda: True)
     ask = {"kind": "simulate", "model": "llama-3.1-8b", "on": "h100-sxm", "requests": 10**7, **more}
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(InputError, match=r"10,000,000.*memory") as caught:
         api.answer(ask)
     assert said in str(caught.value)
     assert "4.00 GB" in str(caught.value)
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
 
 
 def test_small_runs_ask_for_no_memory(monkeypatch, run):

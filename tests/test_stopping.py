@@ -293,5 +293,5 @@ def test_workers_end_with_the_one_that_hands_out_the_work():
     asked = []
     found = pools.results(slow, [60.0] * 20, workers=2, cancel=lambda: bool(asked.append(1)) or len(asked) > 4)
     assert list(found) == [None]
-    assert time.monotonic() - begun < 30.0
+    assert time.monotonic() - begun < 60.0  # the time of a single task
     assert not pools.stopped()

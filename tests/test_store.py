@@ -85,17 +85,20 @@ def test_a_free_name_is_free(wanted, taken):
     assert free_name(wanted, []) == wanted
 
 
-def test_many_writers_lose_nothing(kept):
+def test_many_writers_lose_nothing(kept, monkeypatch):
     """Threads of one program and another program, at once."""
+    monkeypatch.setattr(store, "PATIENCE", 120.0)  # SQLite keeps no queue, and a disk may be slow
     code = f"""
+from rooflab import store
 from rooflab.store import Saved, Store
+store.PATIENCE = 120.0
 for n in range(20):
     Store({str(kept.path)!r}).save(Saved(name=f"other {{n}}", ask={{}}, version="1", time="t"))
 """
     other = subprocess.Popen([sys.executable, "-c", code])
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: kept.save(named(f"mine {n}")), range(40)))
-    assert other.wait(60) == 0
+    assert other.wait(120) == 0
     assert {each.name for each in kept.all()} == {f"mine {n}" for n in range(40)} | {f"other {n}" for n in range(20)}
 
 
@@ -222,9 +225,9 @@ def test_two_renames_of_one_scenario_lose_nothing(kept):
 
 def test_a_thousand_are_kept_at_once_in_a_moment(kept):
     """An import of as many as there may be takes no time that grows with its square."""
-    began = time.monotonic()
+    began = time.process_time()
     assert len(kept.save_all(named(f"n{n}") for n in range(store.MOST))) == store.MOST
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
     with pytest.raises(InputError, match="holds 1,000 scenarios already"):
         kept.save_all([named("one more")])
 

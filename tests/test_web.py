@@ -328,7 +328,7 @@ def test_serve_listens_on_this_machine_and_stops_on_ctrl_c(built):
         line = server.stdout.readline()
         host, port = re.search(r"http://([\d.]+):(\d+)/", line).groups()
         assert host == "127.0.0.1"
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             try:
                 socket.create_connection((host, int(port)), timeout=1).close()
@@ -336,16 +336,16 @@ def test_serve_listens_on_this_machine_and_stops_on_ctrl_c(built):
             except OSError:
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
-        line = http.client.HTTPConnection(host, int(port), timeout=10)
+        line = http.client.HTTPConnection(host, int(port), timeout=60)
         line.request("GET", "/api/health")
         assert json.loads(line.getresponse().read())["engine"] == "server"
         line.close()
         long = {"kind": "simulate", "model": "llama-3.1-8b", "on": "h100-sxm", "requests": 200_000, "rate": 5.0}
         with connect(f"ws://{host}:{port}/api/ws") as reader:  # stopped while it answers, too
             reader.send(json.dumps({"id": 1, "ask": long, "progress": True}))
-            assert "progress" in json.loads(reader.recv(timeout=20))
+            assert "progress" in json.loads(reader.recv(timeout=60))
             server.send_signal(signal.SIGINT)
-            _, complaints = server.communicate(timeout=20)
+            _, complaints = server.communicate(timeout=60)
         assert "Traceback" not in complaints
         assert "Disconnected" not in complaints
         assert server.returncode in (0, 130)

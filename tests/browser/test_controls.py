@@ -24,16 +24,15 @@ def edit(page, segment):
 
 def choices(editor, name):
     """Names of the values of a choice, without what is said of them to screen readers."""
-    return [
-        re.sub(r":.*", "", each).strip()
-        for each in editor.get_by_role("group", name=name, exact=True).locator("button").all_inner_texts()
-    ]
+    group = editor.get_by_role("group", name=name, exact=True)
+    group.wait_for()
+    return [re.sub(r":.*", "", each).strip() for each in group.locator("button").all_inner_texts()]
 
 
 def until(page, name, value):
     """Wait until a headline number is one the engine gives."""
     page.wait_for_function(
-        "([name, value]) => Math.abs(parseFloat(document.querySelector(`[data-kpi=${name}]`).title) / value - 1) < 1e-9",
+        "([name, value]) => Math.abs(parseFloat(document.querySelector(`[data-kpi=${name}]`)?.title) / value - 1) < 1e-9",
         arg=[name, value],
     )
 
@@ -80,7 +79,7 @@ def test_the_model_list_says_what_a_model_is_and_its_figures_can_be_changed(read
     one = reader()
     page = one.open(served)
     editor = edit(page, "model")
-    assert "80 × GQA 64/8 × 128" in editor.inner_text()
+    editor.get_by_text("80 × GQA 64/8 × 128").wait_for()
     editor.get_by_role("button", name="Change them").click()
     most_of = {
         "Width": 65_536, "Query heads": 256, "KV heads": 256, "Head width": 512, "Layers": 200, "FFN width": 131_072,
@@ -94,10 +93,9 @@ def test_the_model_list_says_what_a_model_is_and_its_figures_can_be_changed(read
     editor.get_by_role("textbox", name="Layers", exact=True).fill("40")
     until(page, "memory", estimate(model={"like": "llama-3.1-70b", "num_hidden_layers": 40})["memory"]["used"])
     assert "Llama-3.1-70B, changed" in page.inner_text("[data-segment=model]")
-    page.wait_for_function("() => location.hash.includes('mx=')")
-    page.wait_for_timeout(1000)  # the address follows what was typed last
+    page.wait_for_function("() => decodeURIComponent(location.hash).includes('\"num_hidden_layers\":40')")
     again = reader()
-    again.open(page.url)
+    again.open(page.evaluate("location.href"))
     until(again.page, "memory", estimate(model={"like": "llama-3.1-70b", "num_hidden_layers": 40})["memory"]["used"])
     editor.get_by_role("button", name="As published").click()
     until(page, "memory", estimate()["memory"]["used"])
@@ -122,7 +120,7 @@ def test_lengths_and_batch_have_one_range_and_step_through_doublings(reader, ser
     assert batch.input_value() == "128"
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Prefill, one prompt").click()
-    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('refill')")
+    page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('refill')")
     page.keyboard.press("3")
     page.wait_for_selector("input[aria-label^='Context, on']")
     assert page.eval_on_selector("input[aria-label^='Context, on']", "(e) => 2 ** e.max") == 2**21
@@ -159,14 +157,16 @@ def test_the_smallest_layout_is_one_click_for_each_half(reader, address):
         row = {column: values[report["smallest"]] for column, values in report["table"]["columns"].items()}
         editor = edit(page, "layout")
         if scope == "attention":
-            page.wait_for_function("() => /Smallest that fits: CP/.test(document.querySelector('.editor').textContent)")
+            page.wait_for_function(
+                "() => /Smallest that fits: CP/.test(document.querySelector('.editor')?.textContent)"
+            )
             caption = editor.locator(".cap").first.inner_text()
             assert re.search(r"CP 1, TP 8, PP 1 on 8 PE, 1 cube, 1 SIP", caption), caption
         editor.get_by_role("group", name="Smallest layout that fits").get_by_role("button", name=name).click()
         layout = "-".join(f"{axis}{int(row[axis])}" for axis in ("tp", "pp", "cp") if row[axis] > 1) or "none"
         page.wait_for_function("(want) => new RegExp(`[?&]l=${want}(?:-|&|$)`).test(location.hash)", arg=layout)
-        assert "dp" not in re.search(r"[?&]l=([^&]*)", page.url)[1]
-    assert "scope=" not in page.url
+        assert "dp" not in re.search(r"[?&]l=([^&]*)", page.evaluate("location.href"))[1]
+    assert "scope=" not in page.evaluate("location.href")
 
 
 @pytest.fixture(params=["served", "static"])
@@ -182,7 +182,7 @@ def test_a_model_brings_the_layout_that_is_suggested_for_it(reader, served):
     page.keyboard.press("Enter")
     page.wait_for_selector(".toast")
     assert "smallest that holds Llama-3.1-70B" in page.inner_text(".toast")
-    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('bound')")
+    page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('bound')")
     larger = layout()
     assert "DP" not in larger
     degree = int(re.search(r"TP (\d+)", larger)[1])
@@ -194,10 +194,10 @@ def test_a_model_brings_the_layout_that_is_suggested_for_it(reader, served):
     assert not answer({"kind": "fit", "model": "llama-3.1-70b", "batch": 16, "prompt": 2048, **half})["fits"]
     edit(page, "model").get_by_role("combobox").fill("qwen3-8b")
     page.keyboard.press("Enter")
-    page.wait_for_function("() => document.querySelector('[data-segment=layout] .v').textContent === 'One device'")
+    page.wait_for_function("() => document.querySelector('[data-segment=layout] .v')?.textContent === 'One device'")
     page.locator(".toast").get_by_role("button", name=f"Keep {larger}").click()
     page.wait_for_function(
-        "(want) => document.querySelector('[data-segment=layout] .v').textContent === want", arg=larger
+        "(want) => document.querySelector('[data-segment=layout] .v')?.textContent === want", arg=larger
     )
     assert "Qwen3-8B" in page.inner_text("[data-segment=model]")
 
@@ -226,6 +226,7 @@ def test_the_ceiling_of_a_phase_is_of_the_format_it_computes_in(reader, served):
     want = estimate(model="llama-3.1-8b", on="h100-sxm", tp=1, batch=1, prompt=1024, weights=None, detail=True)
     ridge = want["decode_step"]["roofs"]["ridge"]
     assert ridge["bf16"] < ridge["fp8"]
+    page.wait_for_selector("[data-phase=prefill]")  # its format counts, too
     words = page.inner_text("[data-phase=decode]")
     assert float(re.search(r"ridge at\s+([\d.]+)", words)[1]) == pytest.approx(ridge["bf16"], rel=5e-3)
 
@@ -243,7 +244,7 @@ def test_a_batch_is_taken_from_the_throughput_chart(reader, served):
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
     page.wait_for_function("() => location.hash.includes('w=2048-256-b64&')")
-    assert "l=tp4&" in page.url
+    assert "l=tp4&" in page.evaluate("location.href")
     page.wait_for_selector("[data-batch='64'][aria-pressed=true]")
 
 
@@ -314,7 +315,7 @@ def test_a_knob_is_set_by_its_value_or_by_its_multiple(reader, served):
     times = page.get_by_role("textbox", name="Bandwidth", exact=True)
     assert times.input_value() == "2"
     times.fill("4")
-    page.wait_for_function("() => document.querySelector('input[aria-label=\"Bandwidth, TB/s\"]').value === '13.4'")
+    page.wait_for_function("() => document.querySelector('input[aria-label=\"Bandwidth, TB/s\"]')?.value === '13.4'")
     value.fill("100")
     page.wait_for_selector(".knob .why")
     assert "from 0.25 to 8" in page.inner_text(".knob .why")
@@ -332,8 +333,8 @@ def test_a_field_is_varied_alone(reader, served, segment, knob, shown):
     page = reader().open(served)
     edit(page, segment).get_by_role("button", name=f"Vary this: {knob}").click()
     page.wait_for_selector(f'[data-knob="{knob}"].varied circle', timeout=60_000)
-    assert f"knob={knob.replace(' ', '+')}" in page.url
-    assert page.url.split("#")[1].startswith("/design")
+    assert f"knob={knob.replace(' ', '+')}" in page.evaluate("location.href")
+    assert page.evaluate("location.href").split("#")[1].startswith("/design")
     assert shown in page.inner_text(f'[data-knob="{knob}"]')
     page.wait_for_function(
         """() => {
@@ -346,15 +347,14 @@ def test_a_field_is_varied_alone(reader, served, segment, knob, shown):
 def test_fewer_devices_take_the_layout_along(reader, served):
     """B-060, F-02: two devices for a layout of four halve its ranks, and say so; an address that asks for it is offered both."""
     page = reader().open(served + "#/step")
-    page.wait_for_selector("[data-status=ready]")
     page.click("[data-segment=system]")
     page.get_by_label("Devices", exact=True).fill("2")
     page.wait_for_function("() => location.hash.includes('h100-sxm*2') && location.hash.includes('l=tp2')")
     page.goto(served + "#/step?m=llama-3.1-70b&s=h100-sxm*2&l=tp4&w=2048-256-b8&p=wfp8")
-    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('Not evaluated')")
+    page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('Not evaluated')")
     page.get_by_role("button", name="Use 4 devices").wait_for()
     page.get_by_role("button", name="Use TP 2").click()
-    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('memory-bound')")
+    page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('memory-bound')")
 
 
 def test_stages_have_names_and_findings_are_sentences(reader, served):
@@ -367,7 +367,7 @@ def test_stages_have_names_and_findings_are_sentences(reader, served):
     ):
         page = one.open(served + f"#/step?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b64&p=wfp8&f={profile}")
         page.wait_for_function(
-            "(name) => document.querySelector('#finding').textContent.includes(`the longest part is ${name} with`)",
+            "(name) => document.querySelector('#finding')?.textContent.includes(`the longest part is ${name} with`)",
             arg=longest,
         )
         names = page.eval_on_selector_all(
@@ -380,7 +380,7 @@ def test_stages_have_names_and_findings_are_sentences(reader, served):
 def test_an_answer_of_one_token_shows_its_prefill(reader, served):
     """B-051: no time per output token; the pass that there is is drawn, and its operators are explained."""
     page = reader().open(served + "#/step?m=gpt2&s=h100-sxm&w=32-1-b1")
-    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('has no decode step')")
+    page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('has no decode step')")
     page.get_by_role("button", name="Formulas").click()
     page.wait_for_function("() => document.querySelectorAll('.stages mark').length > 10")
     assert page.get_by_role("button", name="Decode step").is_disabled()

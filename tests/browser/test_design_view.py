@@ -85,8 +85,8 @@ def test_a_layout_is_used_and_taken_back(reader, served):
     cells = row.locator("td").all_inner_texts()
     row.click()
     assert "Selected point" in page.inner_text("aside")
-    assert "pt:" in page.url.replace("%3A", ":")
-    page.wait_for_function("() => document.querySelector('aside').innerText.includes(' hold')")  # D-410, on this point
+    assert "pt:" in page.evaluate("location.href").replace("%3A", ":")
+    page.wait_for_function("() => document.querySelector('aside')?.innerText.includes(' hold')")  # D-410, on this point
     page.get_by_role("button", name="Use this layout").click()
     system, batch, tpot = cells[0], cells[3], cells[5]
     addressed(page, f"-b{batch}")
@@ -109,7 +109,7 @@ def test_a_point_is_pinned_and_saved(reader, static):
     page.wait_for_function("() => document.querySelector('.toast')?.innerText.includes('Saved as')", timeout=60_000)
     page.get_by_role("button", name="Pin as baseline").click()
     page.wait_for_function("() => location.hash.includes('vs=')")
-    assert "b16" in page.url.split("vs=")[0]
+    assert "b16" in page.evaluate("location.href").split("vs=")[0]
 
 
 def test_every_point_by_keys_and_in_the_table(reader, served):
@@ -126,7 +126,7 @@ def test_every_point_by_keys_and_in_the_table(reader, served):
     page.keyboard.press("Escape")
     page.keyboard.press("r")
     page.wait_for_function("() => location.hash.includes('region=')")
-    before = page.url
+    before = page.evaluate("location.href")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowLeft")
@@ -140,13 +140,16 @@ def test_every_point_by_keys_and_in_the_table(reader, served):
     )
     main.get_by_role("button", name="save or copy").click()
     page.get_by_role("menuitem", name="Table").click()
+    main.locator("tbody tr").first.wait_for()
     assert main.locator("tbody tr").count() == answer(SWEEP)["totals"]["feasible"]
 
 
 def test_a_region_is_drawn_with_the_mouse(reader, served):
     """A-041: dragging filters the frontier's table; the region is in the address and a click clears it."""
-    page = reader().open(served + HERE)
+    one = reader()
+    page = one.open(served + HERE)
     found(page)
+    one.still()  # the finding takes a second line once the scenario is compared
     rows = panel(page, "Frontier").locator("tbody tr").count()
     box = chart(page).bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.55, box["y"] + 30)
@@ -166,10 +169,10 @@ def test_conditions_machines_and_axes(reader, served):
     also = page.get_by_role("textbox", name="Also")
     also.fill("devices <= 1; ttft < 200 ms")
     also.press("Enter")
-    page.wait_for_function("() => !document.querySelector('#finding').innerText.includes('2 ×')")
+    page.wait_for_function("() => document.querySelector('#finding')?.innerText.includes('2 ×') === false")
     found(page)
     report = answer({**SWEEP, "where": [*SWEEP["where"], "devices <= 1", "ttft < 200 ms"]})
-    rows_of_frontier(page, "panel.querySelectorAll('tbody tr').length", len(report["pareto"]))
+    rows_of_frontier(page, "panel?.querySelectorAll('tbody tr').length", len(report["pareto"]))
     also.fill("tpto < 1")
     also.press("Enter")
     page.wait_for_function("() => document.querySelector('.filters [role=alert]')?.innerText.includes('tpot')")
@@ -200,8 +203,7 @@ def test_knobs_and_doubling_are_the_estimates(reader, served):
     page.wait_for_function("() => document.body.innerText.includes('% faster')")
     row = panel(page, "Double one part of the machine").locator("li").filter(has_text="Memory bandwidth")
     assert f"{(base / then - 1) * 100:.0f}" in row.inner_text()
-    small = page.get_by_role("group", name="TPOT against Batch")
-    assert "does not fit" in small.get_attribute("aria-label") or "128" in small.get_attribute("aria-label")
+    page.get_by_role("group", name=re.compile("^TPOT against Batch: .*128 ")).wait_for()
     page.get_by_role("button", name="Batch 32:").click()
     addressed(page, "-b32")
 
@@ -242,10 +244,9 @@ def test_a_cut_is_loaded_with_all_its_fields(reader, served):
     page = reader().open(served + f"#/design?{QWEN}&way=sharded")
     found(page)
     page.get_by_role("button", name="Attention", exact=True).click()
-    page.wait_for_function("() => document.querySelector('[data-fact=feasible] b').innerText !== '15,584'")
     want = answer({"kind": "sharded", "model": "qwen3-8b", "context": 131072, "scope": "attention", "rows": "pareto"})
     page.wait_for_function(
-        "n => document.querySelector('[data-fact=feasible] b').innerText === n",
+        "n => document.querySelector('[data-fact=feasible] b')?.innerText === n",
         arg=f"{want['totals']['feasible']:,.0f}",
     )
     rows = saved(page, panel(page, "Frontier"))
@@ -254,8 +255,8 @@ def test_a_cut_is_loaded_with_all_its_fields(reader, served):
     page.wait_for_function("() => location.hash.includes('f=sharded')")
     first = rows[0]
     for field in ("cp", "tp"):
-        assert first[field] == "1" or f"{field}{first[field]}" in page.url
-    assert ("tpon_outer" in page.url) == (first["tp_placement"] == "outer")
+        assert first[field] == "1" or f"{field}{first[field]}" in page.evaluate("location.href")
+    assert ("tpon_outer" in page.evaluate("location.href")) == (first["tp_placement"] == "outer")
 
 
 def test_machines_and_layouts_with_weights_of_ones_own(reader, served):
@@ -272,8 +273,8 @@ def test_machines_and_layouts_with_weights_of_ones_own(reader, served):
     weight = page.get_by_role("textbox", name="Memory of a device")
     weight.fill("3")
     weight.press("Enter")
-    rows_of_frontier(page, "panel.querySelector('tbody tr td:nth-child(2)').innerText", "8.00")
-    assert "weigh=memory:3" in page.url.replace("%3A", ":")
+    rows_of_frontier(page, "panel?.querySelector('tbody tr td:nth-child(2)')?.innerText", "8.00")
+    assert "weigh=memory:3" in page.evaluate("location.href").replace("%3A", ":")
     table.locator("tbody tr").last.click()
     page.get_by_role("button", name="Use this machine and layout").click()
     addressed(page, "memory_bandwidth=2x")
@@ -300,17 +301,19 @@ def test_suggestions_with_reasons_and_commands(reader, address):
     limit = page.get_by_role("textbox", name="TPOT at most")
     limit.fill("1 us")
     limit.press("Enter")
-    page.wait_for_function("() => document.querySelector('#finding').innerText.includes('No layout meets the limits')")
+    page.wait_for_function("() => document.querySelector('#finding')?.innerText.includes('No layout meets the limits')")
     limit.fill("soon")
     limit.press("Enter")
-    page.wait_for_function("() => document.querySelector('#finding').innerText.includes('Not evaluated')")
+    page.wait_for_function("() => document.querySelector('#finding')?.innerText.includes('Not evaluated')")
     assert limit.get_attribute("aria-invalid") == "true"
 
 
 def test_capacity_is_the_plan(reader, address):
     """D-300..D-313: the engine's fleet, what decides in words, squares for devices, presets, and no fleet below the floor."""
     page = reader().open(address + "#/design?way=plan&people=3000&context=4096&pace=40ms&largest=8")
-    page.wait_for_function("() => document.querySelector('#finding').innerText.includes('replicas of')", timeout=90_000)
+    page.wait_for_function(
+        "() => document.querySelector('#finding')?.innerText.includes('replicas of')", timeout=90_000
+    )
     ask = {
         "kind": "plan",
         "model": "llama-3.1-70b",
@@ -339,23 +342,27 @@ def test_capacity_is_the_plan(reader, address):
     limit.fill("0.1 ms")
     limit.press("Enter")
     page.wait_for_function(
-        "() => document.querySelector('#finding').innerText.includes('The tightest that can be met')"
+        "() => document.querySelector('#finding')?.innerText.includes('The tightest that can be met')"
     )
     assert page.locator(".rep").count() == 0
+
+
+CAME = """() => /^[1-9]/.test(document.querySelector('[data-work=busy]')?.innerText)
+  && [...document.querySelectorAll('.cap')].some(each => /^[1-9][\\d,]* of .* points fit/.test(each.innerText))"""
 
 
 def test_a_long_search_is_stopped_and_blocks_nothing(reader, static):
     """D-140: in the browser itself: points come, another question is answered meanwhile, and Cancel keeps what came."""
     page = reader().open(static + "#/design?m=deepseek-v3&s=h200-sxm*8&l=tp8&w=1024-128-b16&most=64&with=b200-sxm")
     page.get_by_role("button", name="Cancel").wait_for(timeout=120_000)
+    page.wait_for_function(CAME, timeout=120_000)
     page.keyboard.press("Control+k")
     box = page.get_by_role("combobox", name="Find or change")
     box.fill("batch 32")
     box.press("Enter")
     addressed(page, "-b32")
-    page.wait_for_timeout(2000)  # the search begins again; what it says meanwhile is still of the one before
-    page.get_by_role("button", name="Cancel").wait_for(timeout=120_000)
-    page.wait_for_function("() => /^[1-9]/.test(document.querySelector('[data-work=busy]').innerText)", timeout=60_000)
+    # The search begins again; what stands there is of the one before, and pale, until the first points of this one come.
+    page.wait_for_function(f"() => !document.querySelector('.panel.stale') && ({CAME})()", timeout=120_000)
     page.get_by_role("button", name="Cancel").click()
     page.wait_for_selector("[data-work=stopped]", timeout=60_000)
     words = page.inner_text("[data-work=stopped]").split("\n")[0].replace(",", "").split()
@@ -369,25 +376,23 @@ def test_a_long_search_is_stopped_and_blocks_nothing(reader, static):
 def test_it_holds_on_any_screen_and_axe_finds_nothing_serious(reader, served, theme, width, way, serious):
     """F-03: both themes, laptop and phone."""
     page = reader(color_scheme=theme, viewport={"width": width, "height": 900}).open(served + f"#/design?way={way}")
-    if way in ("suggest", "plan"):
-        page.wait_for_selector("section.panel", timeout=60_000)
-    else:
-        found(page)
-    page.wait_for_timeout(500)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    found(page, {"suggest": "code", "plan": ".rep"}.get(way, "[data-took]"))
     assert not serious(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_what_does_not_fit_has_no_speed(reader, served):
     """B-040, F-02: nothing fits: said, with the reasons counted and what would help; no speed-up is claimed."""
-    page = reader().open(served + "#/design?m=deepseek-v3&s=l4&w=4096-512-b64&most=1&with=none")
+    one = reader()
+    page = one.open(served + "#/design?m=deepseek-v3&s=l4&w=4096-512-b64&most=1&with=none")
     found(page)
     assert "Nothing fits" in page.inner_text("#finding")
     assert "10 of 10 points are not possible" in page.inner_text("main")
     page.wait_for_function("() => document.body.innerText.includes('Nothing to draw')")
+    one.still()
     assert "faster" not in panel(page, "Double one part of the machine").inner_text()
 
 
 def test_a_model_that_cannot_be_had_is_said(reader, served):
     page = reader().open(served + "#/design?m=no-such-model&s=h100-sxm")
-    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('Not evaluated')")
+    page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('Not evaluated')")

@@ -40,12 +40,14 @@ def test_the_first_paint_waits_for_no_engine(reader, static):
 
 def test_it_is_painted_within_a_second_and_says_who_answers(reader, address):
     one = reader()
-    one.open(address)  # once, so that the server and its files are warm
-    began = time.monotonic()
-    page = one.open(address, ready=False)
-    took = time.monotonic() - began
-    assert took < 4, f"{took:.1f} s"  # under one second on an idle laptop; this allows for a busy one
-    page.wait_for_selector("[data-status=ready]", timeout=90_000)
+    page = one.open(address)  # once, so that the server and its files are warm
+    took = []
+    while not took or (took[-1] >= 4 and len(took) < 5):  # a busy machine may be late, but not each time
+        began = time.monotonic()
+        one.open(address, ready=False)
+        took.append(time.monotonic() - began)
+    assert min(took) < 4, took  # under one second on an idle laptop; this allows for a slow one
+    one.ready()
     words = page.inner_text(".foot")
     assert (
         "local server" if page.get_attribute("[data-engine]", "data-engine") == "server" else "in this page"
@@ -54,7 +56,8 @@ def test_it_is_painted_within_a_second_and_says_who_answers(reader, address):
 
 def test_nothing_is_asked_of_any_other_host(reader, address):
     one = reader()
-    one.open(address + "#/step?m=qwen3-8b&s=h100-sxm&w=1024-128-b8").wait_for_timeout(500)
+    one.open(address + "#/step?m=qwen3-8b&s=h100-sxm&w=1024-128-b8")
+    one.still()
     assert len(one.hosts) == 1
 
 
@@ -78,9 +81,8 @@ LINKS = {
 def test_a_link_shows_the_numbers_of_the_command_line(reader, address, link, changes):
     """A-003: what the page shows is the engine's report to the last digit, on both sides."""
     one = reader()
-    page = one.open(f"{address}#/step?{link}")
+    one.open(f"{address}#/step?{link}")
     want = estimate(**changes)
-    page.wait_for_function("() => !document.querySelector('[data-kpi=tpot]').title.startsWith('no')")
     assert one.kpi("tpot") == pytest.approx(want["tpot"], rel=1e-12)
     assert one.kpi("memory") == pytest.approx(want["memory"]["used"], rel=1e-12)
     assert one.kpi("throughput_per_device") == pytest.approx(want["throughput_per_device"], rel=1e-12)
@@ -109,9 +111,9 @@ def test_every_control_moves_the_numbers_it_should(reader, served):
     want = estimate(batch=64, kv="fp8", tp=8, on="8x h100-sxm")
     assert one.kpi("tpot") == want["tpot"]
     page.keyboard.press("Escape")
-    page.wait_for_timeout(600)
+    one.settled()
     again = reader()
-    again.open(page.url)
+    again.open(page.evaluate("location.href"))
     assert again.kpi("tpot") == want["tpot"]
     page.keyboard.press("Control+z")
     one.settle("tpot", str(want["tpot"]))
@@ -122,18 +124,25 @@ def test_choices_that_cannot_work_are_disabled_with_their_reason(reader, served)
     """B-060, D-908: 64 heads are not cut into 6."""
     page = reader().open(served)
     page.click("[data-segment=layout]")
-    six = page.get_by_role("group", name="TP", exact=True).locator("button").filter(has_text="6").first
-    page.wait_for_selector(".editor [aria-disabled=true]")
+    six = (
+        page.get_by_role("group", name="TP", exact=True)
+        .locator("button[aria-disabled=true]")
+        .filter(has_text="6")
+        .first
+    )
+    six.wait_for()
     assert "6" in six.get_attribute("title")
-    tpot = page.get_attribute("[data-kpi=tpot]", "title")
+    assert six.inner_text().startswith("6")
+    before = page.evaluate("location.hash")
     six.click(force=True)
-    page.wait_for_timeout(300)
-    assert page.get_attribute("[data-kpi=tpot]", "title") == tpot
+    page.wait_for_selector(".editor footer:has-text('TP 6: ')")  # the click has come, and said why
+    assert page.evaluate("location.hash") == before  # which follows a change of the scenario at once
+    assert "TP 4" in page.inner_text("[data-segment=layout]")
 
 
 def test_an_impossible_layout_is_not_priced(reader, address):
     page = reader().open(address + "#/step?m=llama-3.1-70b&s=h100-sxm*6&l=tp6")
-    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('Not evaluated')")
+    page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('Not evaluated')")
     assert page.get_attribute("[data-segment=layout]", "data-invalid") is not None
 
 
@@ -141,10 +150,10 @@ def test_what_does_not_fit_shows_no_speed_and_what_would_help(reader, served):
     """B-040: no speed for what cannot run; a fix makes it fit."""
     one = reader()
     page = one.open(served + "#/step?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b256")
-    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('Does not fit')")
+    page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('Does not fit')")
     assert page.inner_text("[data-kpi=tpot] b") == "–"
     page.locator(".fix").first.click()
-    page.wait_for_function("() => !document.querySelector('#finding').textContent.includes('Does not fit')")
+    page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('Does not fit') === false")
     assert one.kpi("tpot") > 0
 
 
@@ -153,12 +162,12 @@ def test_why_opens_the_formula_its_inputs_and_what_would_change_it(reader, serve
     one = reader()
     page = one.open(served)
     page.locator(".tbl tr[data-row=down]").click()
-    page.wait_for_function("() => document.querySelector('.why').textContent.includes('weight_bytes')")
+    page.wait_for_function("() => document.querySelector('.why')?.textContent.includes('weight_bytes')")
     words = page.inner_text(".why")
     assert "3.35" in words
     assert "datasheet" in words
     assert "fitted" in words
-    assert page.url.endswith("sel=op:down")
+    assert page.evaluate("location.href").endswith("sel=op:down")
     page.keyboard.press("Escape")
     page.wait_for_selector(".lever em.good")
     before = page.get_attribute("[data-kpi=tpot]", "title").split()[0]
@@ -166,7 +175,7 @@ def test_why_opens_the_formula_its_inputs_and_what_would_change_it(reader, serve
     one.settle("tpot", before)
     page.get_by_role("button", name="Undo the change").click()
     page.wait_for_function(
-        "(before) => document.querySelector('[data-kpi=tpot]').title.split(' ')[0] === before", arg=before
+        "(before) => document.querySelector('[data-kpi=tpot]')?.title.split(' ')[0] === before", arg=before
     )
 
 
@@ -192,9 +201,8 @@ def test_the_tables_show_one_half_of_the_layers(reader, served):
     page.wait_for_selector(".stages tbody tr")
     names = page.eval_on_selector_all(".stages tbody tr", "rows => rows.map(row => row.dataset.row)")
     assert names == [op["name"] for op in step["ops"] if op["scope"] == "attention" and op["time"] > 0]
-    assert "scope=attention" in page.url
-    page.reload()
-    page.wait_for_selector("[data-status=ready]")
+    assert "scope=attention" in page.evaluate("location.href")
+    one.reload()
     assert attention.get_attribute("aria-pressed") == "true"
     halves = page.inner_text(".halves")
     assert re.search(r"Attention [\d.]+\sms a pass, \d+\s%; [\d.]+\sµs a layer", halves)
@@ -218,13 +226,13 @@ def test_the_keyboard_alone_is_enough(reader, served):
     page.keyboard.press("Enter")
     page.keyboard.type("qwen3-8b")
     page.keyboard.press("Enter")
-    page.wait_for_function("() => document.querySelector('[data-segment=model]').textContent.includes('Qwen3-8B')")
+    page.wait_for_function("() => document.querySelector('[data-segment=model]')?.textContent.includes('Qwen3-8B')")
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.dataset.segment") == "model"
     page.focus(".pt")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    assert "sel=op" in page.url
+    assert "sel=op" in page.evaluate("location.href")
     page.keyboard.press("Escape")
     page.wait_for_function("() => !location.hash.includes('sel=')")
 
@@ -257,10 +265,10 @@ def test_back_and_forward_walk_settled_changes(reader, served):
     page.keyboard.type("batch 16")
     page.keyboard.press("Enter")
     one.settle("tpot", start)
-    page.wait_for_timeout(600)
+    one.settled()
     page.go_back()
     page.wait_for_function(
-        "(start) => document.querySelector('[data-kpi=tpot]').title.split(' ')[0] === start", arg=start
+        "(start) => document.querySelector('[data-kpi=tpot]')?.title.split(' ')[0] === start", arg=start
     )
     page.go_forward()
     one.settle("tpot", start)
@@ -320,10 +328,9 @@ def test_the_baseline_is_kept_and_reset_clears_it(reader, served):
     assert "from" in page.inner_text("[data-kpi=tpot] .d")
     page.get_by_role("button", name="Unpin the baseline").click()
     assert "from" not in page.inner_text("[data-kpi=tpot] .d")
-    page.wait_for_timeout(600)
-    page.goto(served)
-    page.wait_for_selector("#finding")
-    assert "vs=none" in page.url
+    one.settled()
+    one.open(served)
+    page.wait_for_function("() => location.hash.includes('vs=none')")
     page.keyboard.press("Control+k")
     page.keyboard.type("reset")
     page.keyboard.press("Enter")
@@ -336,7 +343,7 @@ def test_garbage_in_the_address_is_said_and_harmless(reader, served):
     page = reader().open(served + "#/nowhere?m=%3Cscript%3Ealert(1)%3C/script%3E&l=zap&w=..&x=%E0%A4")
     page.wait_for_selector("[role=alert]")
     assert "nowhere" in page.inner_text("[role=alert]")
-    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('Not evaluated')")
+    page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('Not evaluated')")
 
 
 def test_a_narrow_screen_holds_everything(reader, served):
@@ -361,14 +368,14 @@ def test_a_narrow_screen_holds_everything(reader, served):
 def test_axe_finds_nothing_serious(reader, served, theme, place, serious):
     """F-03: no serious or critical violation, in both themes, in what opens and in what does not fit."""
     page = reader(color_scheme=theme).open(served + (place if place.startswith("#") else ""))
-    page.wait_for_timeout(600)
+    page.wait_for_selector(".lever em")
     if place == "editor":
         page.click("[data-segment=layout]")
-        page.wait_for_timeout(500)
+        page.wait_for_selector(".editor [aria-disabled=true]")
     if place == "find":
         page.keyboard.press("Control+k")
         page.keyboard.type("h200")
-        page.wait_for_timeout(500)
+        page.wait_for_selector("#commands .e:has-text('TPOT')")
     assert not serious(page)
     assert page.evaluate("document.documentElement.dataset.theme") == theme
 
@@ -386,11 +393,11 @@ def test_a_newcomers_questions_are_answered_from_the_page(reader, served):
     find = page.get_by_role("combobox", name="Find or change")
     find.fill("2x h100 sxm, tp 2, batch 64, 8k context")
     page.wait_for_function(
-        "() => document.querySelector('dialog [aria-selected=true] .e').textContent.includes('does not fit')"
+        "() => document.querySelector('dialog [aria-selected=true] .e')?.textContent.includes('does not fit')"
     )
     find.press("Enter")
     asked = {"on": "2x h100-sxm", "tp": 2, "batch": 64, "prompt": 8192}
-    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('Does not fit')")
+    page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('Does not fit')")
     assert one.kpi("memory") == estimate(**asked)["memory"]["used"]
     page.wait_for_selector(".lever:has-text('KV cache in FP8') em:has-text('GB')")
     saved = estimate(**asked)["memory"]["used"] - estimate(**asked, kv="fp8")["memory"]["used"]
@@ -398,7 +405,7 @@ def test_a_newcomers_questions_are_answered_from_the_page(reader, served):
     assert f"−{saved / 1e9:.3g}" in lever
     page.wait_for_selector(".fix .good")
     page.locator(".fix:has(.good)").first.click()
-    page.wait_for_function("() => document.querySelector('#finding').textContent.includes('memory-bound')")
+    page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('memory-bound')")
     page.click("[data-kpi=tpot]")
     page.wait_for_function("() => document.querySelector('.why .t')?.textContent === 'Time per output token'")
     page.wait_for_selector(".why .f")

@@ -17,8 +17,8 @@ def test_a_first_visit_is_small(reader, static, site_folder):
     one = reader()
     paths = []
     one.page.on("request", lambda request: paths.append(urlsplit(request.url).path.lstrip("/") or "index.html"))
-    page = one.open(static)
-    page.wait_for_timeout(500)
+    one.open(static)
+    one.still()
     fetched = {path for path in paths if (site_folder / path).is_file()}
     assert {"index.html", "pyodide/pyodide.asm.wasm", "pyodide/python_stdlib.zip", "py/rooflab.zip"} <= fetched
     assert sum(packed(site_folder / path) for path in fetched) < MOST_FIRST

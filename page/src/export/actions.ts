@@ -161,7 +161,7 @@ export async function snapshot(s: Scenario, name: string): Promise<{ name: strin
   return { name, ask: report.scenario, digest: report.digest, version: report.version, time: `${new Date().toISOString().slice(0, 19)}Z` };
 }
 
-export function pageItems(importFile: () => void): Item[] {
+export function pageItems(importFile: () => Promise<void>): Item[] {
   return [
     { id: "html", name: "HTML report", run: htmlReport },
     { id: "json", name: "Scenario and results as JSON", run: jsonExport },

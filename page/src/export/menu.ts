@@ -22,5 +22,8 @@ export const panelMenu = (panel: HTMLElement, anchor: HTMLElement, form: Form): 
   show(panelItems(panel, form, (items) => show(items, anchor, label)), anchor, label);
 };
 
-export const pageMenu = (anchor: HTMLElement): void =>
-  show(pageItems(() => void import("../compare/importing").then(({ choose }) => choose())), anchor, "Export");
+export const pageMenu = (anchor: HTMLElement): void => {
+  const importing = import("../compare/importing"); // at hand when it is clicked: a browser soon forgets a click, and then lets no file be asked for
+  importing.catch(() => undefined); // said once it is wanted
+  show(pageItems(() => importing.then(({ choose }) => choose())), anchor, "Export");
+};

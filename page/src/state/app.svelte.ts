@@ -99,6 +99,9 @@ export class App {
       this.timer = undefined;
       this.go(location.hash);
     });
+    let presses = 0;
+    addEventListener("pointerdown", () => (this.press = ++presses), { capture: true });
+    for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => (this.press = 0));
     addEventListener("pagehide", () => {
       if (this.timer !== undefined) this.settle();
     });
@@ -195,10 +198,10 @@ export class App {
   /** Put another scenario in its place. */
   use(next: Scenario): void {
     if (same(next, this.scenario)) return;
-    // A drag is one step back, however many values it passes.
+    // A drag is one step back, however many values it passes and however slowly.
     const fields = changedFields(this.scenario, next).join();
-    const dragged = fields === this.moved.fields && performance.now() - this.moved.at < SETTLED_MS;
-    this.moved = { fields, at: performance.now() };
+    const dragged = fields === this.moved.fields && ((this.press > 0 && this.press === this.moved.press) || performance.now() - this.moved.at < SETTLED_MS);
+    this.moved = { fields, press: this.press, at: performance.now() };
     if (dragged) this.still();
     else this.past = [...this.past, this.scenario].slice(-DEPTH);
     this.future = [];
@@ -206,7 +209,9 @@ export class App {
     this.touched = true;
   }
 
-  private moved = { fields: "", at: 0 };
+  private moved = { fields: "", press: 0, at: 0 };
+  /** Which press of the pointer is held; none is 0. */
+  private press = 0;
   private resting: ReturnType<typeof setTimeout> | undefined;
   /** While a value is dragged marks jump (a glide would be drawn again and again on the way), and tables wait; see calm.svelte.ts. */
   private still(): void {
@@ -228,7 +233,7 @@ export class App {
   }
 
   undo(): void {
-    this.moved = { fields: "", at: 0 };
+    this.moved = { fields: "", press: 0, at: 0 };
     const before = this.past[this.past.length - 1];
     if (!before) return;
     this.future = [this.scenario, ...this.future];
