@@ -292,11 +292,16 @@ def test_long_work_tells_how_far_it_is_and_is_cancelled(reader, address):
     page = reader().open(address + at(load=10, run="requests=200000"))
     page.get_by_role("button", name="Cancel").wait_for(timeout=60_000)
     page.wait_for_selector("progress")
+    page.wait_for_function("() => /^1 of [1-9]\\d/.test(document.querySelector('[data-work=busy]')?.innerText)")
+    page.evaluate("""() => {
+      const where = document.querySelector('[data-work]');
+      window.said_ = '';
+      const note = () => (said_ += where.innerText.replace(/\\s+/g, ' ') + ';');
+      new MutationObserver(note).observe(where, { subtree: true, childList: true, characterData: true });
+    }""")
     page.get_by_role("textbox", name="Seed").fill("3")  # a new question while the long one is played: it is dropped
-    page.wait_for_function(
-        "() => location.hash.includes('seed=3') || decodeURIComponent(location.hash).includes('seed=3')"
-    )
-    page.wait_for_timeout(1500)
+    page.wait_for_function("() => decodeURIComponent(location.hash).includes('seed=3')")
+    page.wait_for_function("() => /0 of 1 run.*;1 of [1-9]\\d/.test(said_)", timeout=60_000)  # anew, and on
     page.get_by_role("button", name="Cancel").click()
     page.wait_for_selector("[data-work=stopped]")
     assert "Partial" in page.inner_text("[data-work]")

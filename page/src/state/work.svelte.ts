@@ -69,6 +69,11 @@ export function worked<K extends keyof Kinds>(make: () => Job<K>[] | null, after
     }
     of = found;
   }
+  /** What is being answered ends, unless it is asked for again meanwhile. */
+  function leave(): void {
+    const left = running;
+    if (left) setTimeout(() => running === left && !jobs.some((job) => keyOf(job.question) === left.key) && left.abort.abort(), PATIENCE_MS);
+  }
   async function run(): Promise<void> {
     if (running) return;
     busy = true;
@@ -102,6 +107,7 @@ export function worked<K extends keyof Kinds>(make: () => Job<K>[] | null, after
       due = false;
       jobs = [];
       of = Object.fromEntries(Object.entries(untrack(() => of)).map(([id, each]) => [id, { ...each, stale: true }]));
+      leave(); // where one question is answered at a time, those that would let this list be made again wait behind it
       return;
     }
     due = wanted.some((job) => !answered.has(keyOf(job.question)));
@@ -114,8 +120,7 @@ export function worked<K extends keyof Kinds>(make: () => Job<K>[] | null, after
       show();
       if (!next()) return;
       began = performance.now();
-      const left = running;
-      if (left && !keys.has(left.key)) setTimeout(() => running === left && left.abort.abort(), PATIENCE_MS);
+      leave();
       void run();
     }, after);
     return () => clearTimeout(timer);
