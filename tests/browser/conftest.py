@@ -38,8 +38,9 @@ def pytest_runtest_protocol(item, nextitem):
             [each.longreprtext for each in failed] + [text for name, text in failed[0].sections if name == PAGE]
         )
         item.user_properties.append((AGAIN, first))
-        if reports[0].failed:
-            item.session._setupstate.teardown_exact(None)  # a fixture of the session that failed is made anew, too
+        if reports[0].failed or "browser has been closed" in first:
+            with contextlib.suppress(Exception):  # what failed of the session's own fixtures is made anew, too
+                item.session._setupstate.teardown_exact(None)
         reports = runtestprotocol(item, nextitem=nextitem, log=False)
         for report in reports:
             if report.failed:
@@ -174,7 +175,7 @@ class Reader:
             **{"viewport": {"width": 1440, "height": 900}, "color_scheme": "light", **options}
         )
         self.page = self.context.new_page()
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(60_000)
         self.wrong = []
         self.hosts = set()
         self.page.on("console", lambda m: m.type in ("error", "warning") and self.wrong.append(f"{m.type}: {m.text}"))

@@ -408,7 +408,7 @@ def test_a_newcomers_questions_are_answered_from_the_page(reader, served):
     page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('memory-bound')")
     page.click("[data-kpi=tpot]")
     page.wait_for_function("() => document.querySelector('.why .t')?.textContent === 'Time per output token'")
-    page.wait_for_selector(".why .f")
+    page.wait_for_selector(".why .f:has-text('tpot')")
     assert page.locator(".why li button").count() >= 4  # what adds up to it, each to be opened
 
 
