@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from rooflab import api, catalog, explain
+from rooflab.document import words
 from rooflab.profiles import PROFILES
 from rooflab.units import InputError
 from rooflab.work import FORMATS
@@ -148,7 +149,7 @@ COUNTS = {  # numbers without a unit: how many there are of something
     "inspect": "params|active_params|active_params_without_embedding|other_params.*|layers|blocks.(count|params)|dimensions.*",
     "estimate": r"devices|(prefill|decode)_step\.(sequences|tokens|ops\.(count|shape\..*)|parts\.\w+)",
     "step": "ops.count|ops.shape.*",
-    "explain": "value|lines.value|lines.inputs.*",  # each carries its unit beside it
+    "explain": r"value|lines.(value|inputs|parts).*",  # each carries its unit beside it
     "fit": "devices|max_batch|changes.ask.*",
     "chip": r"chip.(.*\.)?(batch|layers|params|active_params|multiplier|ratio)|chip.formulas.value",
     "catalog": "rows.(params|active_params|layers|devices|levels.size)",
@@ -567,16 +568,55 @@ def assert_evaluates(report: dict[str, Any]):
     assert report["unit"] == report["lines"][-1]["unit"]
 
 
+SIZES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
+RAW = re.compile(r"\b[a-z\d]+_[a-z_\d]+\b|[@`]|\b[SFC]\d+\b")
+"""What only the engine calls so: names of operators, stages and variables."""
+
+
+def by_hand(text: str) -> float:
+    """What someone with a calculator gets from a line of numbers in their units."""
+    plain = (
+        re.sub(r"(?<=\d),(?=\d{3})", "", text).replace("·", "*").replace("max(", "maximum(").replace("min(", "minimum(")
+    )
+    plain = re.sub(r" of \d+ more", "", plain)
+
+    def size(found: re.Match[str]) -> str:
+        prefix, unit = found[2], found[3]
+        return f"({found[1]} * {SIZES[prefix] if prefix else 1.0!r})" if unit else found[0]
+
+    pattern = r"([\d.]+(?:e[+-]?\d+)?) ([kMGTPEmµn]?)(B/s|B|FLOP/s|FLOP|USD/s|USD|s|W|J|token/s)(?![a-z])"
+    return explain.evaluate(re.sub(pattern, size, plain))
+
+
+def assert_read_by_people(report: dict[str, Any]):
+    """F-04, D-103: names as the views have them, and numbers from which the figure beside them can be worked out."""
+    for line in report["lines"]:
+        assert set(line["names"]) == set(line["units"]) == set(line["inputs"])
+        assert set(line["parts"]) <= set(line["inputs"])
+        if line["parts"]:
+            assert math.fsum(line["parts"].values()) == pytest.approx(line["value"], rel=1e-12, abs=1e-300)
+        said = [
+            line["title"],
+            *line["names"].values(),
+            words.in_words(line),
+            line["means"],
+            line["counts"],
+            line["holds"],
+        ]
+        assert not [text for text in said if RAW.search(text)], line["quantity"]
+        # Three digits of the figure: half a unit of the third, and what is lost by five digits of its inputs.
+        assert by_hand(words.in_numbers(line)) == pytest.approx(line["value"], rel=3e-4, abs=1e-300), line["quantity"]
+
+
 @pytest.mark.parametrize("name, phase", STEPS)
 def test_every_operator_is_explained_by_formulas_that_evaluate_to_it(name: str, phase: str):
     """F-04: for every operator of a step, work and time; the last line is the time in the step report."""
     context = PLACED[name].get("prompt", 1024)
     more = {"cached": 0} if phase == "prefill" else {}
     for op in step(name, phase)["ops"]:
-        if op["kind"] == "overhead":
-            continue
         report = explained(name, op["name"], phase=phase, context=context, **more)
         assert_evaluates(report)
+        assert_read_by_people(report)
         assert report["value"] == pytest.approx(op["time"], rel=1e-9, abs=1e-300), op["name"]
         shown = {line["quantity"]: line["value"] for line in report["lines"]}
         for quantity in ("flop", "weight_bytes", "activation_bytes", "kv_bytes", "message_bytes"):
@@ -698,6 +738,7 @@ def test_every_total_is_explained(name: str):
             continue
         found = explained(name, subject)
         assert_evaluates(found)
+        assert_read_by_people(found)
         assert found["value"] == pytest.approx(value, rel=1e-9), subject
         assert found["leaves_out"] == list(PROFILES[report["profile"]].leaves_out)
 
@@ -707,8 +748,6 @@ def test_references_of_explanations_are_on_record(name: str):
     """E-22: what a formula cites in back quotes is a key of refs.toml, and the report carries its title."""
     known = catalog.refs()
     for op in step(name, "decode")["ops"]:
-        if op["kind"] == "overhead":
-            continue
         report = explained(name, op["name"])
         cited = {key for line in report["lines"] for key in re.findall(r"`([^`]+)`", line["source"])}
         assert cited <= set(known)

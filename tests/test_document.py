@@ -113,8 +113,8 @@ def test_it_says_what_the_engine_says():
     for note in report["notes"]:
         assert " ".join(note.split()) in text
     explained = api.answer({"kind": "explain", **FP8, "op": "memory"})["lines"][-1]
-    assert words.symbolic(explained["formula"]) in text
-    assert words.substituted(explained["substituted"]) in text
+    assert words.in_words(explained) in text
+    assert words.in_numbers(explained) in text
 
 
 def test_every_basis_is_beside_its_number():

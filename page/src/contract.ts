@@ -697,12 +697,16 @@ export interface ExplainReport {
 /** One quantity of an explanation: the formula, the same with numbers, its value and where it comes from. */
 export interface Line {
   quantity: string;
+  title: string;
   unit: string;
   formula: string;
   substituted: string;
   value: number;
   inputs: Record<string, unknown>;
+  names: Record<string, string>;
+  units: Record<string, string>;
   bases: Record<string, string>;
+  parts?: Record<string, number>;
   means: string;
   counts: string;
   source: string;

@@ -108,7 +108,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def throughput(sequences: Number, tokens: Number, seconds: Number) -> Number:
-    """Tokens per second of `sequences` that each produce `tokens` in `seconds`.
+    """Tokens per second of sequences that each produce so many in that time.
 
     Counts: all sequences of all replicas.
     Source: requirements B-052, A-044.

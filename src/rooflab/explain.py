@@ -88,10 +88,14 @@ def figure(value: Any) -> str:
 def substitute(function: Callable[..., Any], arguments: tuple[Any, ...]) -> str:
     """The formula with the numbers in it: "2.0 * 32 * 6144 * 4096"."""
     _, names = _parsed(function)
-    values = {
-        name: ast.parse(f"({figure(value)})", mode="eval").body for name, value in zip(names, arguments, strict=True)
-    }
-    return ast.unparse(_Plain(values).visit(_copied(function)))
+    values = {name: figure(value) for name, value in zip(names, arguments, strict=True)}
+    return filled(ast.unparse(_copied(function)), values)
+
+
+def filled(formula: str, values: dict[str, str]) -> str:
+    """A formula with figures in the place of names."""
+    nodes = {name: ast.parse(f"({value})", mode="eval").body for name, value in values.items()}
+    return ast.unparse(_Plain(nodes).visit(ast.parse(formula, mode="eval").body))
 
 
 def evaluate(text: str) -> float:

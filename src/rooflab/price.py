@@ -117,6 +117,16 @@ def memory_time(moved: Number, bandwidth: Number, efficiency: Number) -> Number:
     return moved / (bandwidth * efficiency)
 
 
+def shared_out(group_time: Number, alone: Number, together: Number) -> Number:
+    """Seconds of one operator's share of a time that several take together, by what each would take alone.
+
+    Counts: all its executions.
+    Source: requirement E-26.
+    Holds: profiles that combine a stage or a whole step.
+    """
+    return group_time * alone / together
+
+
 def padded_rows(m: Number, tile: Number) -> Number:
     """Rows of a matrix product after rounding up to the tile; fewer rows than a tile round up to 16.
 
@@ -235,7 +245,8 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
         return {key: value / self.time if self.time else 0.0 for key, value in ordered}
 
 
-def _group_of(op: Op, index: int, group: str) -> Any:
+def group_of(op: Op, index: int, group: str) -> Any:
+    """What an operator's time is combined with, under a profile that groups so."""
     if group == "op":
         return index
     if group == "stage":
@@ -283,7 +294,7 @@ def step_time(
     groups: dict[Any, _Total] = {}
     members: dict[Any, list[int]] = {}
     for index, (op, cost) in enumerate(zip(operators, costs, strict=True)):
-        key = _group_of(op, index, profile.group)
+        key = group_of(op, index, profile.group)
         total = groups.setdefault(key, _Total())
         total.add(_counted(op, cost), op.count)
         total.stage, total.hides = op.stage, total.hides or op.hides_under

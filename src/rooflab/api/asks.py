@@ -399,13 +399,21 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     """One quantity of an explanation: the formula, the same with numbers, its value and where it comes from."""
 
     quantity: str
+    title: str
+    """The quantity in words."""
     unit: str
     formula: str
     substituted: str
     value: float
     inputs: dict[str, Any]
+    names: dict[str, str]
+    """The inputs in words."""
+    units: dict[str, str]
+    """Units of the inputs."""
     bases: dict[str, str]
     """Where each input comes from: exact (counted from the model and the ask), datasheet, assumed, or derived by another line."""
+    parts: dict[str, float] = {}
+    """Of a sum, what each input adds to it."""
     means: str
     counts: str
     source: str

@@ -10,69 +10,23 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-import msgspec
-
-from rooflab import catalog, collectives, explain, fits, graph, kernels, price, units
+from rooflab import catalog, explain, fits, graph
 from rooflab import estimate as est
 from rooflab.api import derived
 from rooflab.api.answers import A_PRICE, basis_of, header, run, scene_of
 from rooflab.api.asks import ExplainAsk, ExplainReport, Line
 from rooflab.api.detail import steps_of
+from rooflab.api.lines import line, total, weighted
+from rooflab.api.operator_lines import operator_lines
 from rooflab.api.resolve import Setting, setting_of, workload_of
 from rooflab.estimate import Estimate, Workload
-from rooflab.fitted import Fitted
 from rooflab.graph import formulas as f
-from rooflab.measured import Measured
 from rooflab.price import Priced, rates_of
-from rooflab.units import InputError, dimension_of, nearest, shown
-from rooflab.work import Op, Step
+from rooflab.units import InputError, nearest, shown
+from rooflab.work import Step
 
 _LISTED = 9
 """Operators named at most when one is not found."""
-_UNITS = {"pairs": "1", "distinct_experts": "1", "compute_time": "s", "memory_time": "s", "launch_time": "s"}
-_BASES = {
-    **dict.fromkeys(("rate", "bandwidth", "power", "price"), "datasheet"),
-    **dict.fromkeys(("efficiency", "launch", "workspace", "latency"), "assumed"),
-    **dict.fromkeys(("flop", "moved", "payload", "link_rate", "seconds", "ttft", "tpot", "traverse"), "derived"),
-}
-"""Where a formula's input comes from, by its name; whatever is not here was counted from the model and the ask."""
-
-
-def line(quantity: str, function: Callable[..., Any], arguments: tuple[Any, ...], unit: str) -> Line:
-    """One explained quantity from a formula function and its arguments."""
-    text = explain.describe(function)
-    inputs = {name: float(value) for name, value in zip(explain.symbols(function), arguments, strict=True)}
-    return Line(
-        quantity=quantity,
-        unit=unit,
-        formula=explain.expression(function),
-        substituted=explain.substitute(function, arguments),
-        value=float(function(*arguments)),
-        inputs=inputs,
-        bases={name: _BASES.get(name, "exact") for name in inputs},
-        means=text["means"],
-        counts=text["counts"],
-        source=text["source"],
-        holds=text["holds"],
-    )
-
-
-def total(quantity: str, terms: dict[str, float], unit: str, means: str, counts: str) -> Line:
-    """One explained quantity that is a sum of named terms."""
-    shown = {name: value for name, value in terms.items() if value}
-    return Line(
-        quantity=quantity,
-        unit=unit,
-        formula=" + ".join(shown) or "0",
-        substituted=" + ".join(explain.figure(value) for value in shown.values()) or "0",
-        value=math.fsum(shown.values()),
-        inputs=dict(shown),
-        bases={name: _BASES.get(name, "derived") for name in shown},
-        means=means,
-        counts=counts,
-        source="sum of the parts, each explained by its own name",
-        holds="always",
-    )
 
 
 def answer_explain(ask: ExplainAsk) -> ExplainReport:
@@ -97,8 +51,8 @@ def answer_explain(ask: ExplainAsk) -> ExplainReport:
     if ask.op in subjects:
         lines, basis = subjects[ask.op](one), _MEMORY.get(ask.op) or one.basis
     else:
-        item = _find(ask, setting, list(subjects))
-        lines, basis = _operator(item, setting), item.basis
+        item, step = _find(ask, setting, list(subjects))
+        lines, basis = operator_lines(item, step, setting), item.basis
     last = lines[-1]
     return ExplainReport(
         **header(ask, ExplainReport, setting.notes),
@@ -158,153 +112,19 @@ def _step(ask: ExplainAsk, setting: Setting) -> Step:
     return est.decode_step(work, setting.layout, context)
 
 
-def _find(ask: ExplainAsk, setting: Setting, subjects: list[str]) -> Priced:
-    """The operator of that name in the ask's step."""
+def _find(ask: ExplainAsk, setting: Setting, subjects: list[str]) -> tuple[Priced, tuple[Priced, ...]]:
+    """The operator of that name in the ask's step, and the whole step."""
     scene, rates = scene_of(setting), rates_of(setting.profile, setting.system.device.launch_time)
     step = scene.time(scene.operators(_step(ask, setting)), rates["mid"], detail=True)
     for item in step.priced:
-        if item.name == ask.op and item.op is not None:
-            return item
+        if item.name == ask.op:
+            return item, step.priced
     names = [item.name for item in step.priced]
     listed = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
     raise InputError(
         f"op: {shown(ask.op)} is not in the {ask.phase} step{nearest(ask.op, [*names, *subjects])}; "
         f"it has {listed}; totals are {', '.join(subjects)}"
     )
-
-
-def _operator(item: Priced, setting: Setting) -> list[Line]:
-    """Work, then time, of one operator and of all its executions."""
-    op = item.op
-    if op is None:
-        return []
-    lines = [line(r.quantity, r.formula, r.arguments, _unit(r.quantity)) for r in op.why]
-    rates = rates_of(setting.profile, setting.system.device.launch_time)["mid"]
-    if setting.pricer is None:
-        lines += _times(op, price.Roofline(setting.system, setting.layout, setting.profile, rates))
-    else:
-        lines += kernel_lines(op, setting)
-    terms = _visible(item, op, setting)
-    means = (
-        f"time of all {float(op.count):g} executions in the step, as the {setting.profile.name} profile combines them"
-    )
-    last = total("time", terms, "s", means, "compute and memory overlap unless the profile adds them")
-    last = _repeated(last, lines, float(op.count))
-    launch = {"launch": item.basis} if "launch" in last.inputs and setting.pricer is not None else {}
-    lines.append(msgspec.structs.replace(last, bases={**last.bases, **launch}))
-    return lines
-
-
-def _repeated(whole: Line, lines: list[Line], count: float) -> Line:
-    """The time of all executions, its longest term as one execution's time as often as it runs (requirement D-103)."""
-    first = next(iter(whole.inputs), "")
-    seconds = whole.inputs.get(first)
-    for one in lines:
-        if one.unit != "s" or count == 1 or not seconds or not math.isclose(count * one.value, seconds, rel_tol=1e-9):
-            continue
-        rest = {name: value for name, value in whole.inputs.items() if name != first}
-        return msgspec.structs.replace(
-            whole,
-            formula=" + ".join([f"executions * {one.quantity}", *rest]),
-            substituted=" + ".join(
-                [f"{explain.figure(count)} * {explain.figure(one.value)}", *(explain.figure(x) for x in rest.values())]
-            ),
-            inputs={"executions": count, one.quantity: one.value, **rest},
-            bases={
-                "executions": "exact",
-                one.quantity: "derived",
-                **{k: v for k, v in whole.bases.items() if k in rest},
-            },
-            source="one execution's time, as often as it runs",
-        )
-    return whole
-
-
-def _visible(item: Priced, op: Op, setting: Setting) -> dict[str, float]:
-    """Terms that add up to an operator's time; a shared group shows its share as one term."""
-    local = max(item.compute, item.memory)
-    if setting.profile.combine == "sum":
-        local = item.compute + item.memory
-    terms = {item.bound if not op.collective else "exchange": local or item.comm, "launch": item.overhead}
-    if not op.collective:
-        terms["exchange"] = item.comm
-    if math.isclose(math.fsum(terms.values()), item.time, rel_tol=1e-9, abs_tol=1e-18):
-        return terms
-    return {"share_of_its_group": item.time}
-
-
-def _unit(quantity: str) -> str:
-    return _UNITS.get(quantity) or dimension_of(quantity)
-
-
-def _exchange(op: Op, pricer: price.Roofline, seconds: float) -> Line | None:
-    """The formula that gave a collective's time; None where levels are combined."""
-    ends = {"efficiency": pricer.rates.link, "latency": pricer.profile.link_latency}
-    found = collectives.closed_form(op, pricer.system, pricer.layout, seconds, **ends)
-    return None if found is None else line("exchange_time", *found, "s")
-
-
-def _times(op: Op, pricer: price.Roofline) -> list[Line]:
-    """Seconds of one execution at the profile's rates."""
-    if op.collective:
-        seconds = float(pricer.cost(op).comm)
-        closed = _exchange(op, pricer, seconds)
-        means = f"{op.collective} of {op.axis}"
-        return [closed or total("exchange_time", {"exchange": seconds}, "s", means, "one execution")]
-    rates, device = pricer.rates, pricer.system.device
-    flop, lines = op.flop, []
-    if rates.tiles and op.kind in ("gemm", "grouped_gemm") and device.tile[0] > 1:
-        tile_m, tile_n, tile_k = (float(t) for t in device.tile)
-        from rooflab import num
-
-        padded = (price.padded_rows(op.m, tile_m), num.round_up(op.n, tile_n), num.round_up(op.k, tile_k), op.groups)
-        lines.append(line("padded_flop", price.padded_flop, padded, "FLOP"))
-        flop = lines[-1].value
-    lines.append(line("compute_time", price.compute_time, (flop, pricer.peak(op.dtype), rates.compute), "s"))
-    moved = (op.bytes(), device.memory_bandwidth, rates.memory)
-    lines.append(line("memory_time", price.memory_time, moved, "s"))
-    return lines
-
-
-def kernel_lines(op: Op, setting: Setting) -> list[Line]:
-    """Seconds of one execution where kernels' prices apply: the share of each peak that the kernel's formula gives there."""
-    pricer, device = setting.pricer, setting.system.device
-    assert pricer is not None
-    cost, fitted = pricer.cost(op), pricer.fallback if isinstance(pricer, Measured) else pricer
-    assert isinstance(fitted, Fitted)
-    family, source, parameters = kernels.family(op), f"{cost.basis} price", ""
-    chosen = fitted.chosen(family, op)[0] if family and cost.basis != "measured" else None
-    if chosen is not None:
-        source = chosen.source
-        values = msgspec.structs.asdict(chosen.parameters).items()
-        parameters = ", ".join(f"{name} {_parameter(name, value)}" for name, value in values if value)
-    text = explain.describe(kernels.formula(family)) if chosen is not None else {}
-    counts = "; ".join(
-        part for part in (text.get("counts", "").rstrip("."), parameters and f"with {parameters}") if part
-    )
-    if op.collective:
-        terms, means = {"exchange": float(cost.comm)}, f"{op.collective} of {op.axis}, one execution"
-        return [
-            msgspec.structs.replace(total("exchange_time", terms, "s", means, counts or "one execution"), source=source)
-        ]
-    rate, lines = fitted.peak.peak(op.dtype), []
-    roofs = (
-        ("compute_time", price.compute_time, op.flop, rate, cost.compute),
-        ("memory_time", price.memory_time, op.bytes(), device.memory_bandwidth, cost.memory),
-    )
-    for quantity, function, work, peak, seconds in roofs:
-        if not float(work) or not float(seconds):
-            continue
-        found = line(quantity, function, (float(work), float(peak), float(work) / (float(peak) * float(seconds))), "s")
-        means = f"{found.means.rstrip('.')}: the share that the kernel reaches at this shape."
-        bases = {**found.bases, "efficiency": cost.basis}
-        changes = {"means": means, "bases": bases, "source": source, "counts": (not lines and counts) or found.counts}
-        lines.append(msgspec.structs.replace(found, **changes, holds=text.get("holds", "") or found.holds))
-    return lines
-
-
-def _parameter(name: str, value: float) -> str:
-    return units.format(value, "s") if name in kernels.SECONDS else f"{value:.3g}"
 
 
 def _by_operator(priced: tuple[Priced, ...]) -> dict[str, float]:
@@ -331,17 +151,21 @@ def _tpot(one: _Asked) -> list[Line]:
         raise InputError("tpot: a one-token answer has no time per output token; ask for an output of 2 or more")
     scene, rates = scene_of(one.setting), rates_of(one.setting.profile, one.setting.system.device.launch_time)
     lines: list[Line] = []
-    shares: dict[str, float] = {}
+    shares: dict[str, tuple[float, float]] = {}
     sequences = est._decode_sequences(work, one.setting.layout)
     for context, weight in est.decode_contexts(one.setting.model, work, one.setting.profile):
         step = Step(decode_sequences=sequences, decode_context=context)
         priced = scene.time(scene.operators(step), rates["mid"], detail=True)
-        text, name = f"step at {context:,.1f} tokens of context, {weight:.1%} of the steps", f"step_{context:.12g}"
-        lines.append(total(name, _by_operator(priced.priced), "s", text, "every operator of the step"))
-        shares[f"{weight:.4g} × {name}"] = priced.time * weight
-    lines.append(
-        total("tpot", shares, "s", "mean over the answer's growing context", "decode steps after the first token")
-    )
+        title, name = f"step at {context:,.12g} tokens of context", f"step_{len(lines) + 1}"
+        means = f"{title}, {weight:.1%} of the steps"
+        one_step = total(
+            name, _by_operator(priced.priced), "s", means, "every operator of the step", titles={name: title}
+        )
+        shares[name] = (weight, one_step.value)
+        lines.append(one_step)
+    titles = {each.quantity: each.title for each in lines}
+    means = "mean over the answer's growing context"
+    lines.append(weighted("tpot", shares, "s", means, "decode steps after the first token", titles=titles))
     if one.setting.layout.microbatches > one.setting.layout.pp:
         arguments = (lines[-1].value, float(one.setting.layout.pp), float(one.setting.layout.microbatches))
         lines.append(line("tpot", est.pipeline_decode, arguments, "s"))
@@ -392,26 +216,40 @@ def _energy(one: _Asked) -> list[Line]:
 
 
 def _kv(one: _Asked) -> list[Line]:
-    """Cache of the busiest device, block by block."""
-    terms: dict[str, float] = {}
-    lines: list[Line] = []
+    """Cache of the busiest device, one line for each kind of layer."""
     model, precision, layout = one.setting.model, one.setting.precision, one.setting.layout
     share = graph.stage_share(model, layout)
-    for number, cached in enumerate(graph.cached_blocks(model, precision, layout, _end(one.ask), one.ask.batch)):
-        arguments = (cached.sequences, cached.tokens, cached.elements, cached.size)
-        label = f"block_{number + 1}_{cached.what}"
-        lines.append(line(label, f.cache_bytes, arguments, "byte"))
-        terms[f"{cached.layers * share:g} layers × {label}"] = lines[-1].value * cached.layers * share
+    layers: dict[tuple[Any, ...], float] = {}
+    for cached in graph.cached_blocks(model, precision, layout, _end(one.ask), one.ask.batch):
+        kind = (
+            cached.what,
+            getattr(cached.mixer, "window", 0),
+            cached.sequences,
+            cached.tokens,
+            cached.elements,
+            cached.size,
+        )
+        layers[kind] = layers.get(kind, 0.0) + cached.layers * share
+    kinds = [kind[0] for kind in layers]
+    terms: dict[str, tuple[float, float]] = {}
+    lines: list[Line] = []
+    for (what, window, *arguments), count in layers.items():
+        label = f"layer_{what}" if kinds.count(what) == 1 else f"layer_{what}_{len(terms) + 1}"
+        title = _CACHED[what] + (f", window {window:,}" if window else ", full" if kinds.count(what) > 1 else "")
+        lines.append(line(label, f.cache_bytes, tuple(arguments), "byte", titles={label: title}))
+        terms[label] = (count, lines[-1].value)
     if model.state_elements():
         step = graph.cut(model, precision, layout, Step(decode_sequences=one.ask.batch, decode_context=_end(one.ask)))
         elements = float(model.state_elements()) / layout.tp * share
         lines.append(line("state", f.cache_bytes, (step.decode_sequences, 1.0, elements, step.state_size), "byte"))
-        terms["state"] = lines[-1].value
+        terms["state"] = (1.0, lines[-1].value)
     means = "cache of all sequences at their full length on the busiest device"
-    return [
-        *lines,
-        total("kv", terms, "byte", means, "layers of one pipeline stage; recurrent state of all its layers"),
-    ]
+    counts = "layers of one pipeline stage; recurrent state of all its layers"
+    titles = {each.quantity: each.title for each in lines}
+    return [*lines, weighted("kv", terms, "byte", means, counts, titles=titles)]
+
+
+_CACHED = {"kv": "KV cache of a layer", "index": "index keys of a layer"}
 
 
 def _end(ask: ExplainAsk) -> float:

@@ -18,13 +18,11 @@ from rooflab.document.words import (
     BOUNDS,
     SUBJECTS,
     bound_of,
+    in_numbers,
+    in_words,
     operator_name,
     part_name,
-    substituted,
-    symbol_name,
-    symbol_unit,
 )
-from rooflab.document.words import symbolic as symbols
 from rooflab.units import MISSING, number
 from rooflab.units import format as shown
 
@@ -280,16 +278,14 @@ def _formulas(facts: Facts) -> str:
     """Every headline number and the longest operators: the formula, the same with numbers, the result."""
     out = []
     for subject, report in facts.explained.items():
-        rows = [
-            (escape(line["quantity"]), _formula(line), value(line["value"], line["unit"])) for line in report["lines"]
-        ]
+        rows = [(escape(line["title"]), _formula(line), value(line["value"], line["unit"])) for line in report["lines"]]
         out.append(f"<h3>{escape(SUBJECTS.get(subject) or operator_name(subject))}</h3>")
         out.append(table(("Quantity", "formula, and with its numbers", "value"), rows, (2,)))
     return section("Formulas, with their numbers", *out, long=True) if out else ""
 
 
 def _formula(line: Report) -> str:
-    text = f"{escape(symbols(line['formula']))}<br>= {escape(substituted(line['substituted']))}"
+    text = f"{escape(in_words(line))}<br>= {escape(in_numbers(line))}"
     return f"<code>{text}</code>"
 
 
@@ -303,14 +299,7 @@ def _assumptions(facts: Facts) -> str:
                 given = line["inputs"][name]
                 if basis not in BASES or not isinstance(given, (int, float)):
                     continue
-                words = symbol_name(name)
-                if name == "efficiency":
-                    words = (
-                        "share of the bandwidth reached"
-                        if line["quantity"] == "memory_time"
-                        else "share of the peak reached"
-                    )
-                unit = "USD/s" if name == "price" else symbol_unit(name, line)
+                words, unit = line["names"][name], line["units"][name]
                 text = number(given) if unit == "1" else shown(given, unit)
                 found.setdefault((words, text), (basis, where))
     rows = [

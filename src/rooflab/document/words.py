@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rooflab.units import format as shown
 from rooflab.units import number
 
 BOUNDS = ("memory", "compute", "network", "latency")
@@ -64,26 +66,42 @@ def part_name(name: str) -> str:
     return _words()["parts"].get(name) or _sentence(name)
 
 
-def symbol_name(name: str) -> str:
-    """A formula's variable in words."""
+def symbol_name(name: str, quantity: str = "") -> str:
+    """A formula's variable in words, as it stands in the formula of a quantity."""
+    if name == "efficiency":
+        return "share of the bandwidth reached" if quantity == "memory_time" else "share of the peak reached"
     return _words()["symbols"].get(name) or operator_name(name)
 
 
-def symbol_unit(name: str, line: dict[str, Any]) -> str:
-    """The unit a formula's input is shown in; inputs of a sum have the sum's."""
-    if line["source"].startswith("sum of the parts") or (name == "rate" and line["unit"] == "token/s"):
-        return line["unit"]
-    return "1" if name == "efficiency" else _words()["symbol_units"].get(name, "1")
+def symbol_unit(name: str, unit: str) -> str:
+    """The unit a formula's input is shown in, where the formula's own is `unit`."""
+    return unit if name == "rate" and unit == "token/s" else _words()["symbol_units"].get(name, "1")
+
+
+DIGITS = 5
+"""Digits of a formula's numbers: enough that what is worked out from them shows the figure beside them."""
+
+
+def figure(value: float, unit: str) -> str:
+    """A number of a formula, in its unit, in as many digits as working it out by hand takes."""
+    if unit == "1":
+        return f"{value:,.0f}" if value == int(value) else f"{value:,.{DIGITS}g}"
+    if unit == "USD/s":  # other quantities of a formula are in seconds, too
+        return f"{value:.{DIGITS}g} {unit}"
+    head, _, tail = shown(value, unit, DIGITS).partition(" ")
+    head = re.sub(r"\.?0+$", "", head) if "." in head else head
+    return f"{head} {tail}".rstrip()
 
 
 _SUPER = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def figure(text: str) -> str:
-    """A number of a substituted formula in few characters."""
-    x = float(text)
-    if not math.isfinite(x) or x == 0:
-        return "0" if x == 0 else text
+def substituted(formula: str) -> str:
+    """A formula whose numbers are in it already, its numbers in few characters."""
+    return re.sub(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?", lambda found: _short(float(found[0])), _tidy(formula))
+
+
+def _short(x: float) -> str:
     if x == int(x) and abs(x) < 10**7:
         return f"{int(x):,}"
     power = math.floor(math.log10(abs(x)))
@@ -92,25 +110,38 @@ def figure(text: str) -> str:
     return f"{number(x / 10.0**power)}·10{str(power).translate(_SUPER)}"
 
 
+def in_words(line: Mapping[str, Any]) -> str:
+    """A formula with its symbols in words; a long sum is shortened."""
+    return _put(line, line["names"])
+
+
+def in_numbers(line: Mapping[str, Any]) -> str:
+    """A formula with its numbers in their units; a long sum is shortened."""
+    return _put(line, {name: figure(value, line["units"][name]) for name, value in line["inputs"].items()})
+
+
+def _put(line: Mapping[str, Any], said: Mapping[str, str]) -> str:
+    parts = line["parts"]
+    if not parts:
+        symbol = re.compile(r"(?<![\w.])[a-z_][a-z_0-9]*\b(?!\()")
+        return _tidy(symbol.sub(lambda found: said.get(found[0], found[0]), line["formula"]))
+    kept = sorted(parts, key=lambda name: -parts[name])[: None if len(parts) <= LONGEST_SUM else 3]
+    terms = [_term(line, name, said[name]) for name in parts if name in kept]
+    if len(kept) < len(parts):
+        rest = math.fsum(value for name, value in parts.items() if name not in kept)
+        others = f"{len(parts) - len(kept)} more"
+        terms.append(others if said is line["names"] else f"{figure(rest, line['unit'])} of {others}")
+    return " + ".join(terms)
+
+
+def _term(line: Mapping[str, Any], name: str, said: str) -> str:
+    """A term of a sum, with how often it counts."""
+    times = line["parts"][name] / line["inputs"][name]
+    said = f"({said})" if " + " in said else said
+    return said if math.isclose(times, 1.0) else f"{figure(times, '1')} · {said}"
+
+
 def _tidy(text: str) -> str:
     text = re.sub(r"(^|[^\w.])1(?:\.0)? \* ", r"\1", text).replace(" * ", " · ")
     text = re.sub(r"\b(\d+)\.0\b", r"\1", text)
     return text.replace("maximum(", "max(").replace("minimum(", "min(")
-
-
-def symbolic(formula: str) -> str:
-    """A formula with its symbols; a long sum is shortened."""
-    return _shorten(_tidy(formula))
-
-
-def substituted(formula: str) -> str:
-    """A formula with its numbers; a long sum is shortened."""
-    filled = re.sub(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?", lambda found: figure(found[0]), _tidy(formula))
-    return _shorten(filled)
-
-
-def _shorten(text: str) -> str:
-    parts = text.split(" + ")
-    if len(parts) <= LONGEST_SUM or "(" in text:
-        return text
-    return f"{' + '.join(parts[:3])} + … {len(parts) - 3} more"

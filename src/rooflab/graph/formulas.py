@@ -36,7 +36,7 @@ def grouped_matmul_flop(pairs: Number, n: Number, k: Number) -> Number:
 
 
 def batched_matmul_flop(groups: Number, m: Number, n: Number, k: Number) -> Number:
-    """FLOP of `groups` separate products of m × n × k (one a head).
+    """FLOP of separate products of m × n × k (one a head).
 
     Counts: the products only.
     Source: requirement A-035.
@@ -76,7 +76,7 @@ def matmul_activation_bytes(m: Number, n: Number, k: Number, size: Number) -> Nu
 
 
 def distinct_experts(experts: Number, topk: Number, tokens: Number) -> Number:
-    """Expected number of different experts that `tokens` tokens touch under uniform routing.
+    """Expected number of different experts that the tokens touch under uniform routing.
 
     Counts: experts with at least one token.
     Source: requirement A-033.
@@ -86,7 +86,7 @@ def distinct_experts(experts: Number, topk: Number, tokens: Number) -> Number:
 
 
 def causal_pairs(new: Number, cached: Number) -> Number:
-    """Query–key pairs of `new` causal queries after `cached` tokens: each query sees the cache, its predecessors and itself.
+    """Query–key pairs of new causal queries after cached tokens: each query sees the cache, its predecessors and itself.
 
     Counts: exactly the visible pairs.
     Source: requirement A-017.
@@ -96,11 +96,11 @@ def causal_pairs(new: Number, cached: Number) -> Number:
 
 
 def windowed_pairs(new: Number, cached: Number, window: Number) -> Number:
-    """Query–key pairs of `new` causal queries after `cached` tokens when each sees at most `window` keys.
+    """Query–key pairs of new causal queries after cached tokens when each sees at most a window of keys.
 
     Counts: exactly the visible pairs: the first queries see less than the window, the rest exactly the window.
     Source: requirement A-017 with a window; hand derivation in the tests.
-    Holds: sliding windows, sparse selection of `window` keys; an upper bound for chunked attention.
+    Holds: sliding windows, sparse selection of so many keys; an upper bound for chunked attention.
     """
     return (
         1.0 * clip(window - cached, 0.0, new) * cached
@@ -110,9 +110,9 @@ def windowed_pairs(new: Number, cached: Number, window: Number) -> Number:
 
 
 def compressed_pairs(near: Number, far: Number, ratio: Number) -> Number:
-    """Query–entry pairs where older tokens are cached as one entry for every `ratio`, beside the window's own keys.
+    """Query–entry pairs where older tokens are cached as one entry for several, beside the window's own keys.
 
-    Counts: `near` pairs with plain keys, and one for every `ratio` of the `far` pairs with tokens seen through entries.
+    Counts: near pairs with plain keys, and one for several of the far pairs with tokens seen through entries.
     Source: requirement A-017 with a compressed cache.
     Holds: an upper bound by less than one entry a query, since an entry exists only once its tokens are complete.
     """
@@ -120,7 +120,7 @@ def compressed_pairs(near: Number, far: Number, ratio: Number) -> Number:
 
 
 def attention_flop(pairs: Number, heads: Number, head_dim: Number, value_dim: Number) -> Number:
-    """FLOP of scores and of the weighted sum: 2 × head_dim + 2 × value_dim per visible pair and head.
+    """FLOP of scores and of the weighted sum: twice its two widths per visible pair and head.
 
     Counts: both products; softmax is left out (a few per cent).
     Source: requirements A-017, A-035.
@@ -130,7 +130,7 @@ def attention_flop(pairs: Number, heads: Number, head_dim: Number, value_dim: Nu
 
 
 def cache_bytes(sequences: Number, tokens: Number, elements: Number, size: Number) -> Number:
-    """Bytes of cache entries read or written for `sequences` × `tokens` entries of `elements` elements.
+    """Bytes of cache entries read or written: every sequence's tokens, each of so many elements.
 
     Counts: keys and values (or the latent) of one layer on one device, each once.
     Source: requirements A-017, B-026.
@@ -150,7 +150,7 @@ def query_output_bytes(tokens: Number, heads: Number, head_dim: Number, value_di
 
 
 def elementwise_bytes(tokens: Number, width: Number, passes: Number, size: Number) -> Number:
-    """Bytes of an elementwise kernel that moves `passes` vectors of `width` per token.
+    """Bytes of an elementwise kernel that moves so many vectors per token.
 
     Counts: each read and each write once.
     Source: requirement A-018.
@@ -160,7 +160,7 @@ def elementwise_bytes(tokens: Number, width: Number, passes: Number, size: Numbe
 
 
 def elementwise_flop(tokens: Number, width: Number, operations: Number) -> Number:
-    """FLOP of an elementwise kernel with `operations` per element.
+    """FLOP of an elementwise kernel, so many per element.
 
     Counts: adds, multiplies and one per transcendental.
     Source: requirements A-018, D-060.
@@ -172,7 +172,7 @@ def elementwise_flop(tokens: Number, width: Number, operations: Number) -> Numbe
 def recurrence_flop(tokens: Number, state: Number, per_element: Number) -> Number:
     """FLOP of a recurrence stepped token by token: decay, update and read-out of every state element.
 
-    Counts: `per_element` FLOP per state element and token.
+    Counts: so many FLOP per state element and token.
     Source: the recurrences' definitions (refs.toml `mamba2`, `gated_delta_net`).
     Holds: decode.
     """
@@ -190,7 +190,7 @@ def chunked_recurrence_flop(tokens: Number, heads: Number, chunk: Number, key_di
 
 
 def vector_message(tokens: Number, width: Number, size: Number) -> Number:
-    """Payload of a collective over `tokens` vectors of `width`.
+    """Payload of a collective over one vector a token.
 
     Counts: the tensor's own bytes; the algorithm's factor is priced.
     Source: requirement A-021.
@@ -202,7 +202,7 @@ def vector_message(tokens: Number, width: Number, size: Number) -> Number:
 def partial_output_message(tokens: Number, heads: Number, value_dim: Number) -> Number:
     """Payload that merges partial attention over context-parallel ranks: output, running maximum and sum in fp32.
 
-    Counts: value_dim + 2 numbers of 4 bytes per token and head.
+    Counts: the value width and 2 more numbers of 4 bytes per token and head.
     Source: requirement D-067.
     Holds: exact merging of partial softmax.
     """
@@ -214,7 +214,7 @@ def score_message(tokens: Number, keys: Number, heads: Number) -> Number:
 
     Counts: 4 bytes per token, visible key and query head of the group.
     Source: requirement D-072.
-    Holds: kv_shard = split with tp above the KV heads.
+    Holds: KV heads split over ranks, with tp above them.
     """
     return 4.0 * tokens * keys * heads
 

@@ -98,7 +98,7 @@ def update_seconds(
 ) -> Parts:
     """Time of one token per sequence: the state is read, updated and written.
 
-    Counts: the state twice at `state` bytes per element, waves of heads.
+    Counts: the state twice at its bytes per element, waves of heads.
     Source: docs/accuracy.md, linear mixers.
     Holds: fused update kernels.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rooflab.document.words import SUBJECTS, in_numbers, in_words, operator_name
 from rooflab.show.elements import (
     Block,
     Cell,
@@ -32,9 +33,7 @@ def explain_page(report: Report) -> Page:
     ask = report["ask"]
     blocks: list[Block] = []
     if report["lines"]:
-        blocks.append(
-            Verdict(None, f"{report['subject']} = {_value(report['lines'][-1])}", f"basis: {report['basis']}")
-        )
+        blocks.append(Verdict(None, f"{_subject(report)}: {_value(report['lines'][-1])}", f"basis: {report['basis']}"))
     for line in report["lines"]:
         blocks += _line(line)
     if report["leaves_out"]:
@@ -45,8 +44,12 @@ def explain_page(report: Report) -> Page:
         )
     blocks.append(notes(report))
     return Page(
-        title=f"{report['subject']} of {report['name']} on {ask['on']}", detail=_asked(ask), blocks=tuple(blocks)
+        title=f"{_subject(report)} of {report['name']} on {ask['on']}", detail=_asked(ask), blocks=tuple(blocks)
     )
+
+
+def _subject(report: Report) -> str:
+    return SUBJECTS.get(report["subject"]) or operator_name(report["subject"])
 
 
 def _asked(ask: Mapping[str, Any]) -> str:
@@ -61,33 +64,37 @@ def _value(line: Mapping[str, Any]) -> str:
 
 def _line(line: Mapping[str, Any]) -> list[Block]:
     """A formula; a long sum shows its terms as a table."""
-    inputs = line["inputs"]
-    long = len(inputs) > LONGEST_SUM and line["formula"] == " + ".join(inputs)
-    inputs_from = "" if long else _bases(line["bases"])
+    parts = line["parts"]
+    long = len(parts) > LONGEST_SUM
+    inputs_from = "" if long else _bases(line)
     labels = (("inputs", inputs_from), ("counts", line["counts"]), ("source", line["source"]), ("holds", line["holds"]))
-    formula = Formula(
-        name=line["quantity"],
+    block = Formula(
+        name=line["title"],
         text=line["means"],
-        formula=f"the sum of {len(inputs)} terms" if long else line["formula"],
-        numbers="" if long else line["substituted"],
+        formula=f"the sum of {len(parts)} terms" if long else in_words(line),
+        numbers="" if long else in_numbers(line),
         value=_value(line),
         facts=tuple((label, text.replace("`", "")) for label, text in labels if text),
     )
-    return [formula, _terms(line)] if long else [formula]
+    return [block, _terms(line)] if long else [block]
 
 
-def _bases(bases: Mapping[str, str]) -> str:
-    """Symbols by where their values come from: exact n, k; datasheet rate."""
+def _bases(line: Mapping[str, Any]) -> str:
+    """Inputs by where their values come from: exact columns, depth; datasheet peak rate."""
     grouped: dict[str, list[str]] = {}
-    for name, basis in bases.items():
-        grouped.setdefault(basis, []).append(name)
+    for name, basis in line["bases"].items():
+        grouped.setdefault(basis, []).append(line["names"][name])
     return "; ".join(f"{basis}: {', '.join(names)}" for basis, names in grouped.items())
 
 
 def _terms(line: Mapping[str, Any]) -> Table:
+    """The terms of a sum, largest first, and what each is asked by."""
     whole = line["value"] or 1.0
-    terms = sorted(line["inputs"].items(), key=lambda term: -term[1])
-    rows = tuple((name, shown(value, line["unit"]), share(value / whole, "part")) for name, value in terms)
-    total = (Cell(line["quantity"], "strong"), Cell(_value(line), "strong"), "")
-    columns = (Column("term"), Column("value", right=True), Column("share"))
+    terms = sorted(line["parts"].items(), key=lambda term: -term[1])
+    rows = tuple(
+        (line["names"][name], shown(value, line["unit"]), share(value / whole, "part"), Cell(name, "quiet"))
+        for name, value in terms
+    )
+    total = (Cell(line["title"], "strong"), Cell(_value(line), "strong"), "", "")
+    columns = (Column("term"), Column("value", right=True), Column("share"), Column("--op"))
     return Table(columns=columns, rows=(*rows, total), total=True)
