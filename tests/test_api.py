@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from calculator import by_hand
 
 from rooflab import api, catalog, explain
 from rooflab.document import words
@@ -568,24 +569,8 @@ def assert_evaluates(report: dict[str, Any]):
     assert report["unit"] == report["lines"][-1]["unit"]
 
 
-SIZES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "m": 1e-3, "µ": 1e-6, "n": 1e-9}
 RAW = re.compile(r"\b[a-z\d]+_[a-z_\d]+\b|[@`]|\b[SFC]\d+\b")
 """What only the engine calls so: names of operators, stages and variables."""
-
-
-def by_hand(text: str) -> float:
-    """What someone with a calculator gets from a line of numbers in their units."""
-    plain = (
-        re.sub(r"(?<=\d),(?=\d{3})", "", text).replace("·", "*").replace("max(", "maximum(").replace("min(", "minimum(")
-    )
-    plain = re.sub(r" of \d+ more", "", plain)
-
-    def size(found: re.Match[str]) -> str:
-        prefix, unit = found[2], found[3]
-        return f"({found[1]} * {SIZES[prefix] if prefix else 1.0!r})" if unit else found[0]
-
-    pattern = r"([\d.]+(?:e[+-]?\d+)?) ([kMGTPEmµn]?)(B/s|B|FLOP/s|FLOP|USD/s|USD|s|W|J|token/s)(?![a-z])"
-    return explain.evaluate(re.sub(pattern, size, plain))
 
 
 def assert_read_by_people(report: dict[str, Any]):

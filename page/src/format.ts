@@ -44,18 +44,18 @@ function rounds(x: number, size: number): boolean {
   return Number(Math.abs(x).toPrecision(3)) >= size;
 }
 
-function prefixed(x: number, unit: string): Shown {
+function prefixed(x: number, unit: string, n: number): Shown {
   if (x === 0) return { value: "0", unit };
   const [size, prefix] = PREFIXES.find(([each]) => rounds(x, each)) ?? [1, ""];
-  return { value: digits(x / size), unit: prefix + unit };
+  return { value: digits(x / size, n), unit: prefix + unit };
 }
 
-function time(x: number): Shown {
+function time(x: number, n: number): Shown {
   if (x === 0) return { value: "0", unit: "s" };
-  if (rounds(x, 1)) return { value: digits(x), unit: "s" };
-  if (rounds(x, 1e-3)) return { value: digits(x * 1e3), unit: "ms" };
-  if (rounds(x, 1e-6)) return { value: digits(x * 1e6), unit: "µs" };
-  return { value: digits(x * 1e9), unit: "ns" };
+  if (rounds(x, 1)) return { value: digits(x, n), unit: "s" };
+  if (rounds(x, 1e-3)) return { value: digits(x * 1e3, n), unit: "ms" };
+  if (rounds(x, 1e-6)) return { value: digits(x * 1e6, n), unit: "µs" };
+  return { value: digits(x * 1e9, n), unit: "ns" };
 }
 
 /** A share as a percentage. */
@@ -71,33 +71,33 @@ function count(x: number): Shown {
   return { value: digits(x / size), unit: name };
 }
 
-/** Value and unit of a quantity in the unit that the engine names. */
-export function shown(x: number | null | undefined, unit: string): Shown {
+/** Value and unit of a quantity in the unit that the engine names, in three digits unless told otherwise. */
+export function shown(x: number | null | undefined, unit: string, n = 3): Shown {
   if (x === null || x === undefined || !Number.isFinite(x)) return { value: MISSING, unit: "" };
   switch (unit) {
     case "s":
-      return time(x);
+      return time(x, n);
     case "byte":
-      return prefixed(x, "B");
+      return prefixed(x, "B", n);
     case "byte/s":
-      return prefixed(x, "B/s");
+      return prefixed(x, "B/s", n);
     case "byte/token":
-      return prefixed(x, "B/token");
+      return prefixed(x, "B/token", n);
     case "FLOP":
-      return prefixed(x, "FLOP");
+      return prefixed(x, "FLOP", n);
     case "FLOP/s":
-      return prefixed(x, "FLOP/s");
+      return prefixed(x, "FLOP/s", n);
     case "FLOP/byte":
-      return { value: digits(x), unit: "FLOP/B" };
+      return { value: digits(x, n), unit: "FLOP/B" };
     case "token/s":
-      return { value: digits(x), unit: "tok/s" };
+      return { value: digits(x, n), unit: "tok/s" };
     case "token":
       return { value: whole(Math.round(x)), unit: "tokens" };
     case "USD":
-      return { value: digits(x), unit: "USD" };
+      return { value: digits(x, n), unit: "USD" };
     case "J":
     case "W":
-      return prefixed(x, unit);
+      return prefixed(x, unit, n);
     case "share":
       return share(x);
     case "count":
@@ -106,7 +106,7 @@ export function shown(x: number | null | undefined, unit: string): Shown {
     case "":
       return { value: whole(x), unit: "" };
     default:
-      return { value: digits(x), unit };
+      return { value: digits(x, n), unit };
   }
 }
 

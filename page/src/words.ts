@@ -1,5 +1,5 @@
 // The engine's names in words; those that its reports use, too, are in words.json.
-import words from "../../src/rooflab/document/words.json";
+import { layers, operators, parts } from "../../src/rooflab/document/words.json";
 
 /** A table that is asked with names from outside: it holds its own rows and nothing inherited. */
 export const bare = <T extends object>(rows: T): T => Object.setPrototypeOf(rows, null) as T;
@@ -14,9 +14,9 @@ export function boundOf(fine: string): Bound {
   return FINE[fine] ?? "latency";
 }
 
-const OPERATORS: Record<string, string> = bare(words.operators);
-const PARTS: Record<string, string> = bare(words.parts);
-const LAYERS: Record<string, string> = bare(words.layers);
+const OPERATORS: Record<string, string> = bare(operators);
+const PARTS: Record<string, string> = bare(parts);
+const LAYERS: Record<string, string> = bare(layers);
 
 function sentence(name: string): string {
   const plain = name.replaceAll("_", " ").replace(/\bkv\b/g, "KV").replace(/\bffn\b/g, "FFN").replace(/\bmoe\b/gi, "MoE").replace(/\bmla\b/gi, "MLA");
@@ -84,23 +84,6 @@ export const SUBJECTS: Record<string, { name: string; short: string }> = bare({
   cost: { name: "Cost of a million output tokens", short: "Cost" },
   energy: { name: "Energy per output token", short: "Energy" },
 });
-
-/** A variable of a formula in words. */
-const SYMBOLS: Record<string, string> = words.symbols;
-
-export function symbolName(name: string): string {
-  return SYMBOLS[name] ?? operatorName(name);
-}
-
-const SYMBOL_UNITS: Record<string, string> = words.symbol_units;
-
-/** The unit a formula's input is shown in; inputs of a sum have the sum's. */
-export function symbolUnit(name: string, quantity: { unit: string; quantity: string; source: string }): string {
-  if (quantity.source.startsWith("sum of the parts")) return quantity.unit;
-  if (name === "rate" && quantity.unit === "token/s") return "token/s";
-  if (name === "efficiency") return "1";
-  return SYMBOL_UNITS[name] ?? "1";
-}
 
 /** What the levels of a machine are called, innermost first: what a device is, what the first link joins, what the next one does. */
 const LEVELS: Record<string, [string, string]> = { "intra-cube": ["PE", "cube"], "inter-cube": ["cube", "SIP"], "inter-sip": ["SIP", "ring"] };

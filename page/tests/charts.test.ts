@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { evenTicks, halfDecades, logTicks, scale } from "../src/charts/axis";
-import { place } from "../src/charts/labels";
+import { crosses, place } from "../src/charts/labels";
 import { markPath, radius } from "../src/charts/marks";
 import { csv } from "../src/export/files";
 import { asWords } from "../src/export/units";
 import { EDGES, grown, middle } from "../src/views/design/points";
 import { named } from "../src/components/sheets";
-import { figure, symbolic } from "../src/components/formula";
+import { pieces, precise } from "../src/components/formula";
+import type { Line } from "../src/contract";
 
 describe("axes", () => {
   it("ends on half decades", () => {
@@ -49,14 +50,47 @@ describe("labels", () => {
   });
 });
 
-describe("formulas", () => {
-  it("reads as people write", () => expect(symbolic("2.0 * n * k * m")).toBe("2 · n · k · m"));
-  it("drops a leading one", () => expect(symbolic("1.0 * n * k")).toBe("n · k"));
-  it("shortens numbers", () => {
-    expect(figure("1979000000000000")).toBe("1.98·10¹⁵");
-    expect(figure("0.65")).toBe("0.65");
-    expect(figure("2048")).toBe("2,048");
+describe("labels and lines", () => {
+  it("knows a line that comes into a box", () => {
+    const box = { x0: 10, x1: 20, y0: 10, y1: 20 };
+    expect(crosses([0, 0], [30, 30], box)).toBe(true);
+    expect(crosses([0, 15], [30, 15], box)).toBe(true);
+    expect(crosses([0, 0], [30, 5], box)).toBe(false);
+    expect(crosses([0, 0], [9, 9], box)).toBe(false);
+    expect(crosses([5, 0], [5, 30], box)).toBe(false);
   });
+  it("keeps labels off a roof", () => {
+    const roof: [number, number][] = [[0, 200], [200, 60], [400, 60]];
+    const marks = Array.from({ length: 9 }, (_, i) => ({ id: String(i), x: 20 + i * 40, y: Math.max(60, 186 - i * 28), r: 5, text: "a label" }));
+    const placed = place(marks, marks, { left: 0, right: 400, top: 0, bottom: 300 }, [], 6, 9, [roof]);
+    expect(placed.length).toBeGreaterThan(5);
+    for (const { x, y, anchor, text } of placed) {
+      const wide = text.length * 6;
+      const box = { x0: anchor === "end" ? x - wide : x, x1: anchor === "end" ? x : x + wide, y0: y - 10, y1: y + 3 };
+      expect(roof.some((point, i) => i > 0 && crosses(roof[i - 1]!, point, box))).toBe(false);
+    }
+  });
+});
+
+describe("formulas", () => {
+  const line = (formula: string, inputs: Record<string, number>, more: object = {}): Line => ({ quantity: "flop", title: "work", unit: "FLOP", formula, substituted: "", value: 1, inputs, names: { n: "columns", k: "depth", m: "rows" }, units: { size: "byte" }, bases: {}, parts: {}, means: "", counts: "", source: "", holds: "", ...more });
+  const said = (one: Line, what: "name" | "number"): string => pieces(one).map((piece) => piece[what]).join("");
+  it("reads as people write", () => expect(said(line("2.0 * n * k * m", { n: 8192, k: 7168, m: 8 }), "name")).toBe("2 · columns · depth · rows"));
+  it("drops a leading one", () => expect(said(line("1.0 * n * k", { n: 8192, k: 7168 }), "number")).toBe("8,192 · 7,168"));
+  it("gives five digits, in the unit", () => {
+    expect(precise(117686272, "byte")).toBe("117.69\u00a0MB");
+    expect(precise(3.35e12, "byte/s")).toBe("3.35\u00a0TB/s");
+    expect(precise(0.871234, "1")).toBe("0.87123");
+    expect(precise(2048, "1")).toBe("2,048");
+  });
+  it("keeps the largest terms of a long sum, and the rest as one number", () => {
+    // 1 + … + 8 = 36; without 8, 7, 6, 5 and 4 there are 6 left.
+    const parts = Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8].map((value) => [`p${value}`, value]));
+    const sum = line("", parts, { parts, unit: "s", units: Object.fromEntries(Object.keys(parts).map((name) => [name, "s"])) });
+    expect(said(sum, "name")).toBe("p8 + p7 + p6 + p5 + p4 + 3 more");
+    expect(said(sum, "number")).toBe("8\u00a0s + 7\u00a0s + 6\u00a0s + 5\u00a0s + 4\u00a0s + 6\u00a0s of 3 more");
+  });
+  it("says how often a term counts", () => expect(said(line("61 * n", { n: 2 }, { parts: { n: 122 } }), "name")).toBe("61 · columns"));
 });
 
 describe("csv", () => {

@@ -24,7 +24,7 @@ export interface Frame {
   bottom: number;
 }
 
-interface Box {
+export interface Box {
   x0: number;
   x1: number;
   y0: number;
@@ -35,12 +35,36 @@ function overlap(a: Box, b: Box): boolean {
   return a.x0 < b.x1 && b.x0 < a.x1 && a.y0 < b.y1 && b.y0 < a.y1;
 }
 
+export type Point = [number, number];
+
+/** Whether a line from a to b comes into a box. */
+export function crosses([ax, ay]: Point, [bx, by]: Point, box: Box): boolean {
+  let [from, until] = [0, 1];
+  for (const [at, by_, low, high] of [[ax, bx - ax, box.x0, box.x1], [ay, by - ay, box.y0, box.y1]] as const) {
+    if (!by_) {
+      if (at < low || at > high) return false;
+      continue;
+    }
+    const [one, two] = [(low - at) / by_, (high - at) / by_];
+    [from, until] = [Math.max(from, Math.min(one, two)), Math.min(until, Math.max(one, two))];
+  }
+  return from <= until;
+}
+
+/** Whether a box lies clear of other boxes and of lines. */
+export const clear = (box: Box, boxes: Box[], lines: Point[][]): boolean =>
+  !boxes.some((other) => overlap(box, other)) && !lines.some((line) => line.some((point, i) => i > 0 && crosses(line[i - 1]!, point, box)));
+
+/** The boxes of marks. */
+export const boxesOf = (marks: Marked[]): Box[] => marks.map(({ x, y, r }) => ({ x0: x - r, x1: x + r, y0: y - r, y1: y + r }));
+
 const HEIGHT = 14;
 
-/** Labels in order of importance; `taken` are boxes that must stay free. */
-export function place(marks: Marked[], all: Marked[], frame: Frame, taken: Box[] = [], size = 6.1, most = 8): Placed[] {
+/** Labels in order of importance; `taken` are boxes and `lines` lines that no label may lie on. */
+export function place(marks: Marked[], all: Marked[], frame: Frame, taken: Box[] = [], size = 6.1, most = 8, lines: Point[][] = []): Placed[] {
   const boxes: Box[] = [...taken];
-  const solid: Box[] = all.map(({ x, y, r }) => ({ x0: x - r, x1: x + r, y0: y - r, y1: y + r }));
+  const solid = boxesOf(all);
+  const leaders: Point[][] = [];
   const placed: Placed[] = [];
   for (const mark of marks) {
     if (placed.length >= most) break;
@@ -61,9 +85,12 @@ export function place(marks: Marked[], all: Marked[], frame: Frame, taken: Box[]
       const y = mark.y + dy;
       const box: Box = { x0: anchor === "start" ? x - 2 : x - wide - 2, x1: anchor === "start" ? x + wide + 2 : x + 2, y0: y - HEIGHT + 2, y1: y + 4 };
       const inside = box.x0 >= frame.left && box.x1 <= frame.right && box.y0 >= frame.top && box.y1 <= frame.bottom;
-      if (!inside || boxes.some((other) => overlap(box, other)) || solid.some((other) => overlap(box, other))) continue;
+      const leader: Point[] = [[mark.x, mark.y], [x + (anchor === "end" ? 4 : -4), y - 3.5]];
+      const led = Math.abs(dy - 4) > 1;
+      if (!inside || !clear(box, [...boxes, ...solid], [...lines, ...leaders]) || (led && boxes.some((other) => crosses(leader[0]!, leader[1]!, other)))) continue;
       boxes.push(box);
-      placed.push({ id: mark.id, text: mark.text, x, y, anchor, leader: Math.abs(dy - 4) > 1 });
+      if (led) leaders.push(leader);
+      placed.push({ id: mark.id, text: mark.text, x, y, anchor, leader: led });
       break;
     }
   }

@@ -1,21 +1,6 @@
-// Formulas as they are shown. The engine writes them; here only multiplication signs and digits are made readable.
+// Formulas as they are shown. The engine writes them and names what stands in them; here only signs and digits are made readable.
 import type { Line } from "../contract";
-import { digits, text } from "../format";
-import { symbolUnit } from "../words";
-
-const SUPER: Record<string, string> = { "-": "⁻", "0": "⁰", "1": "¹", "2": "²", "3": "³", "4": "⁴", "5": "⁵", "6": "⁶", "7": "⁷", "8": "⁸", "9": "⁹" };
-
-/** A number of a substituted formula in few characters; the exact text is in the title. */
-export function figure(text: string): string {
-  const x = Number(text);
-  if (!Number.isFinite(x)) return text;
-  if (x === 0) return "0";
-  if (Number.isInteger(x) && Math.abs(x) < 1e7) return x.toLocaleString("en-US");
-  const power = Math.floor(Math.log10(Math.abs(x)));
-  if (power >= -3 && power < 5) return String(Number(x.toPrecision(4)));
-  const lead = x / 10 ** power;
-  return `${digits(lead, 3)}·10${[...String(power)].map((each) => SUPER[each] ?? each).join("")}`;
-}
+import { shown, whole } from "../format";
 
 function tidy(text: string): string {
   return text
@@ -26,31 +11,47 @@ function tidy(text: string): string {
     .replace(/minimum\(/g, "min(");
 }
 
-/** The formula with its symbols, in one line; long sums are shortened. */
-export function symbolic(formula: string): string {
-  return shorten(tidy(formula).replace(/\b[a-z][a-z_0-9]*\b/g, (name) => name.replaceAll("_", " ").replace(/ /g, "_")));
+/** A number of a formula in its unit, in as many digits as working it out by hand takes. */
+export function precise(x: number, unit: string): string {
+  const found = shown(x, unit, 5);
+  const value = unit !== "1" ? found.value : Number.isInteger(x) ? whole(x) : String(Number(x.toPrecision(5)));
+  return (value.includes(".") ? value.replace(/\.?0+$/, "") : value) + (found.unit && `\u00a0${found.unit}`);
 }
 
-export function substituted(formula: string): string {
-  return shorten(tidy(formula).replace(/(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?/g, figure));
+/** A piece of a formula: signs, or a term with its name and its number. */
+export interface Piece {
+  name: string;
+  number: string;
+  /** The engine's name of the term. */
+  of?: string;
 }
 
-/** The formula with its inputs in their units; where an input is no plain number, the engine's own text. */
-export function withNumbers(line: Line): string {
-  let whole = true;
-  const filled = tidy(line.formula).replace(/(?<![\w.])[a-z_][a-z_0-9]*\b(?!\()/g, (name) => {
-    const value = line.inputs[name];
-    if (typeof value !== "number") {
-      whole = false;
-      return name;
+const MOST = 6;
+
+/** A formula in pieces; of a long sum the largest terms and the rest together. */
+export function pieces(line: Line): Piece[] {
+  const plain = (text: string): Piece => ({ name: text, number: text });
+  const term = (of: string): Piece => ({ of, name: line.names[of] ?? of, number: precise(line.inputs[of] as number, line.units[of] ?? "1") });
+  const parts = Object.entries(line.parts ?? {});
+  if (!parts.length) {
+    const text = tidy(line.formula);
+    let from = 0;
+    const found: Piece[] = [];
+    for (const { 0: of, index } of text.matchAll(/(?<![\w.])[a-z_][a-z_0-9]*\b(?!\()/g)) {
+      if (typeof line.inputs[of] !== "number") continue;
+      found.push(plain(text.slice(from, index)), term(of));
+      from = index + of.length;
     }
-    const unit = symbolUnit(name, line);
-    return unit === "1" && !Number.isInteger(value) ? figure(String(value)) : text(value, unit);
+    return [...found, plain(text.slice(from))].filter((each) => each.name);
+  }
+  const kept = parts.length > MOST ? [...parts].sort((a, b) => b[1] - a[1]).slice(0, MOST - 1) : parts;
+  const found = kept.flatMap(([of, value], at): Piece[] => {
+    const times = value / (line.inputs[of] as number);
+    return [plain((at ? " + " : "") + (Math.abs(times - 1) > 1e-9 ? `${precise(times, "1")} · ` : "")), term(of)];
   });
-  return whole ? filled : substituted(line.substituted);
+  const rest = parts.length - kept.length;
+  return rest ? [...found, { name: ` + ${rest} more`, number: ` + ${precise(parts.reduce((sum, [of, value]) => (kept.some((each) => each[0] === of) ? sum : sum + value), 0), line.unit)} of ${rest} more` }] : found.filter((each) => each.name);
 }
 
-function shorten(text: string): string {
-  const parts = text.split(" + ");
-  return parts.length > 4 && !text.includes("(") ? `${parts.slice(0, 3).join(" + ")} + … ${parts.length - 3} more` : text;
-}
+/** The formula with its numbers, as text. */
+export const withNumbers = (line: Line): string => pieces(line).map((piece) => piece.number).join("");

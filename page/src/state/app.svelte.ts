@@ -290,6 +290,12 @@ export class App {
     if (matchMedia("(max-width: 1279px)").matches) this.open = this.selection ? "why" : "";
   }
 
+  /** Whether the step has an operator of that name; so it is taken until the step is known. */
+  has(operator: string): boolean {
+    const step = this.phase === "prefill" ? this.one.report?.prefill_step : this.now.report?.decode_step;
+    return !step || step.ops.some((each) => each.name === operator);
+  }
+
   /** Design, with this field alone on the axis. */
   vary(knob: string): void {
     this.open = "";

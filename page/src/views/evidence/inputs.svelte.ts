@@ -4,7 +4,6 @@ import type { Question } from "../../ask/engine";
 import type { ExplainReport, OpReport } from "../../contract";
 import { many } from "../../state/many.svelte";
 import { askOf, type Scenario } from "../../state/scenario";
-import { symbolName, symbolUnit } from "../../words";
 
 export interface Rate {
   id: string;
@@ -40,7 +39,7 @@ export function givenIn(ops: OpReport[], reports: (ExplainReport | null)[]): Fou
         if (typeof value !== "number") continue;
         if (symbol === "efficiency") row[line.quantity === "compute_time" ? "compute" : "memory"] = value;
         else if (symbol === "launch") row.launch = value;
-        else if (basis === "datasheet") rates.set(`${symbol}${value}`, { id: `${symbol}${value}`, name: symbolName(symbol), value, unit: symbolUnit(symbol, line), basis });
+        else if (basis === "datasheet") rates.set(`${symbol}${value}`, { id: `${symbol}${value}`, name: line.names[symbol] ?? symbol, value, unit: line.units[symbol] ?? "1", basis });
       }
     }
     return row;
