@@ -191,6 +191,37 @@ def test_paths_stay_inside_the_page(client, path):
     assert client.get(path).status_code == 404
 
 
+def test_a_page_that_is_built_again_is_served_without_a_restart(built, tmp_path, monkeypatch, capsys):
+    """What the page names is there, whichever is the newest; while a new one is being written the one before stands."""
+    import shutil
+
+    from litestar.testing import TestClient
+
+    from rooflab.web import built as module
+    from rooflab.web.app import create
+
+    shutil.copytree(built.out, tmp_path / "page", ignore=shutil.ignore_patterns("pyodide", "py"))
+    monkeypatch.setattr(module, "PAGE", tmp_path / "page")
+    index, stored = tmp_path / "page/index.html", module.stored()
+    with TestClient(create(), base_url="http://127.0.0.1") as client:
+        before = client.get("/").text
+        script = re.search(r"assets/core-[^\"]+\.js|assets/index-[^\"]+\.js", before).group(0)
+        again = index.read_text().replace(script, "assets/again.js")
+        (tmp_path / "page" / script).rename(tmp_path / "page/assets/again.js")
+        index.unlink()
+        assert client.get("/").text == before
+        index.write_text("half a page")
+        assert client.get("/").text == before
+        index.write_text(again)
+        after = client.get("/").text
+        assert 'src="./assets/again.js"' in after or 'href="./assets/again.js"' in after
+        assert stored in after
+        assert 'content="server"' in after
+        assert client.get("/assets/again.js").status_code == 200
+        assert client.get("/assets/../../pyproject.toml").status_code == 404
+        assert capsys.readouterr().err.count("is another now") == 1
+
+
 def test_a_name_no_file_can_have_is_not_there(client):
     assert client.get("/%00").status_code == 404
     assert client.get("/" + "a" * 60_000).status_code == 404

@@ -34,7 +34,7 @@ from rooflab.api.simulate import for_a_page
 from rooflab.api.stream import stream
 from rooflab.store import Store
 from rooflab.units import InputError, shown
-from rooflab.web.built import index, page
+from rooflab.web.built import Home, page
 from rooflab.web.guard import refuse_files
 from rooflab.web.reference import Reference
 from rooflab.web.saved import HANDLERS
@@ -215,9 +215,9 @@ def contract() -> dict[str, Any]:
 
 
 @get(["/", "/index.html"], include_in_schema=False)
-async def home() -> Response[str]:
+async def home(request: Request[Any, Any, Any]) -> Response[str]:
     """The page, with stored reports in it."""
-    return Response(index("server"), media_type="text/html", headers={"Cache-Control": "no-cache"})
+    return Response(request.app.state.home.text(), media_type="text/html", headers={"Cache-Control": "no-cache"})
 
 
 def _too_deep(_: Request[Any, Any, Any], problem: RecursionError) -> Response[dict[str, Any]]:
@@ -261,7 +261,7 @@ def same_origin(app: ASGIApp) -> ASGIApp:
 
 def create(*, anywhere: bool = False, store: Store | None = None) -> Litestar:
     """The application; `anywhere` takes names other than this machine's own. Without a store readers keep their own."""
-    index("server")  # made before the first reader asks for it
+    home_page = Home()  # made before the first reader asks for it
     plugins = [Reference(), JsonRenderPlugin(path="/openapi.json")]
     app = Litestar(
         route_handlers=[
@@ -280,6 +280,7 @@ def create(*, anywhere: bool = False, store: Store | None = None) -> Litestar:
         debug=False,
     )
     app.state.open = anywhere
+    app.state.home = home_page
     app.state.store = store
     return app
 

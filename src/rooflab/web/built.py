@@ -71,12 +71,45 @@ def stored() -> str:
     return text.replace("<", "\\u003c")
 
 
-@lru_cache(maxsize=4)
 def index(engine: str) -> str:
-    """The page's index.html, with the stored reports in it, for an engine: server or browser."""
-    text = (page() / "index.html").read_text(encoding="utf-8")
+    """The page's index.html, with the stored reports in it, for an engine: server or browser. The page is built first."""
+    return filled(engine, page() / "index.html")
+
+
+def filled(engine: str, file: Path) -> str:
+    """An index.html for an engine, with the stored reports in it."""
+    text = file.read_text(encoding="utf-8")
     text = text.replace('name="rooflab-engine" content="browser"', f'name="rooflab-engine" content="{engine}"')
     before, found, after = text.partition('<script type="application/json" id="baked">[]</script>')
     if not found:
         raise InputError("the built page has no place for stored reports; build it again: hatch_build.py --force")
     return f'{before}<script type="application/json" id="baked">{stored()}</script>{after}'
+
+
+class Home:
+    """The index.html that a server hands out: read again when the file is another, so that it names the files beside it."""
+
+    def __init__(self) -> None:
+        page()
+        self._stamp = self._now()
+        self._text = filled("server", PAGE / "index.html")
+
+    @staticmethod
+    def _now() -> tuple[int, int] | None:
+        """When the file was written and its size; None while a new page is being put there."""
+        try:
+            found = (PAGE / "index.html").stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+    def text(self) -> str:
+        """The page of now; the one before while there is none."""
+        stamp = self._now()
+        if stamp is not None and stamp != self._stamp:
+            try:
+                self._text, self._stamp = filled("server", PAGE / "index.html"), stamp
+            except (OSError, ValueError, InputError):
+                return self._text
+            print("The page on disk is another now and is served; restart for the engine beside it.", file=sys.stderr, flush=True)
+        return self._text
