@@ -2,6 +2,7 @@
 import { DEFAULTS, FIELDS_OF, type EstimateAsk, type Kinds } from "../contract";
 import { whole } from "../format";
 import { deviceName } from "../words";
+import { known } from "./known.svelte";
 
 /** The fields of an estimate without what only the page sets. */
 export type Scenario = Omit<Required<EstimateAsk>, "kind" | "ignore_memory" | "detail">;
@@ -88,9 +89,6 @@ export function changed(s: Scenario, change: Change): Scenario {
   }
   return next;
 }
-
-/** Names of whole systems, once the catalog is known: they are not multiplied. */
-export const known = { systems: new Set<string>() };
 
 /** A question of a kind about a scenario: the fields that it knows. */
 export function askOf<K extends keyof Kinds>(kind: K, s: Scenario, more: Record<string, unknown> = {}): { kind: K } & Record<string, unknown> & Pick<Scenario, "model" | "on"> {

@@ -111,5 +111,9 @@ class Home:
                 self._text, self._stamp = filled("server", PAGE / "index.html"), stamp
             except (OSError, ValueError, InputError):
                 return self._text
-            print("The page on disk is another now and is served; restart for the engine beside it.", file=sys.stderr, flush=True)
+            print(
+                "The page on disk is another now and is served; restart for the engine beside it.",
+                file=sys.stderr,
+                flush=True,
+            )
         return self._text

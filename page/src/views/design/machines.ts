@@ -1,6 +1,7 @@
 // Machines of a search: the scenario's own and others of the same size, as the engine is asked for them.
 import { app } from "../../app";
-import { counted, known, type Scenario } from "../../state/scenario";
+import { known } from "../../state/known.svelte";
+import { counted, type Scenario } from "../../state/scenario";
 import { deviceName } from "../../words";
 
 export const OTHERS = ["h100-sxm", "h200-sxm", "b200-sxm", "mi300x"];
