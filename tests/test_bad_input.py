@@ -437,6 +437,7 @@ DESIGNS: tuple[dict[str, Any], ...] = (
     {"kind": "compare", "cases": [{"name": "a", "scenario": {"model": "gpt2", "on": "t4"}}]},
     {"kind": "snapshot", "scenario": {"model": "gpt2", "on": "t4"}},
     {"kind": "unpack", "text": '{"rooflab": "scenarios", "format": 1, "scenarios": []}'},
+    {"kind": "shorten", "model": {"model_type": "llama"}},
     {"kind": "document", "scenario": {"model": "gpt2", "on": "t4"}, "baseline": {"model": "gpt2", "on": "l4"}},
 )
 STRANGE: tuple[Any, ...] = (

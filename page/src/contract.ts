@@ -474,6 +474,12 @@ export interface UnpackAsk {
   text: string;
 }
 
+/** The shortest way to say a model that is given as the content of a config.json, for a link. */
+export interface ShortenAsk {
+  kind: "shorten";
+  model: Record<string, unknown>;
+}
+
 export interface InspectReport {
   kind: "inspect";
   version: string;
@@ -1276,9 +1282,18 @@ export interface Saved {
   time: string;
 }
 
-export type Ask = InspectAsk | EstimateAsk | StepAsk | ExplainAsk | FitAsk | ChipAsk | CatalogAsk | SweepAsk | SuggestAsk | PlanAsk | ShardedAsk | CodesignAsk | RulesAsk | SimulateAsk | BoardAsk | CompareAsk | SnapshotAsk | DocumentAsk | UnpackAsk;
+export interface ShortenReport {
+  kind: "shorten";
+  version: string;
+  ask: Record<string, unknown>;
+  notes: string[];
+  units: Record<string, string>;
+  model: string | Record<string, unknown>;
+}
 
-export type Report = InspectReport | EstimateReport | StepReport | ExplainReport | FitReport | ChipReport | CatalogReport | SweepReport | SuggestReport | PlanReport | ShardedReport | CodesignReport | RulesReport | SimulateReport | BoardReport | CompareReport | SnapshotReport | DocumentReport | UnpackReport;
+export type Ask = InspectAsk | EstimateAsk | StepAsk | ExplainAsk | FitAsk | ChipAsk | CatalogAsk | SweepAsk | SuggestAsk | PlanAsk | ShardedAsk | CodesignAsk | RulesAsk | SimulateAsk | BoardAsk | CompareAsk | SnapshotAsk | DocumentAsk | UnpackAsk | ShortenAsk;
+
+export type Report = InspectReport | EstimateReport | StepReport | ExplainReport | FitReport | ChipReport | CatalogReport | SweepReport | SuggestReport | PlanReport | ShardedReport | CodesignReport | RulesReport | SimulateReport | BoardReport | CompareReport | SnapshotReport | DocumentReport | UnpackReport | ShortenReport;
 
 /** Which report answers which question. */
 export interface Kinds {
@@ -1301,6 +1316,7 @@ export interface Kinds {
   snapshot: { ask: SnapshotAsk; report: SnapshotReport };
   document: { ask: DocumentAsk; report: DocumentReport };
   unpack: { ask: UnpackAsk; report: UnpackReport };
+  shorten: { ask: ShortenAsk; report: ShortenReport };
 }
 
 /** The fields of each question. */
@@ -1709,6 +1725,9 @@ export const FIELDS_OF: Record<keyof Kinds, readonly string[]> = {
   ],
   "unpack": [
     "text"
+  ],
+  "shorten": [
+    "model"
   ]
 };
 

@@ -2,6 +2,7 @@
 import { app } from "../app";
 import { door } from "../ask/engine";
 import type { Saved } from "../contract";
+import { textOf } from "../components/drop";
 import { saved } from "./saved.svelte";
 
 const LARGEST = 50_000_000;
@@ -25,7 +26,7 @@ export async function take(file: File): Promise<string> {
   if (file.size > LARGEST) return refuse(`${file.name} is ${(file.size / 1e6).toFixed(1)} MB; at most ${LARGEST / 1e6} MB are read here`);
   try {
     const scenarios: Saved[] = [];
-    for (const text of pieces(await file.text())) scenarios.push(...(await door.ask({ kind: "unpack", text })).scenarios);
+    for (const text of pieces(await textOf(file))) scenarios.push(...(await door.ask({ kind: "unpack", text })).scenarios);
     if (!scenarios.length) return refuse(`${file.name} holds no scenario`);
     if (!saved.loaded) await saved.load();
     const names = await saved.add(scenarios);

@@ -71,6 +71,11 @@ export function nearest(phrase: string, app: App): string[] {
   return [...(app.shelves.models ?? []), ...(app.shelves.devices ?? []), ...(app.shelves.systems ?? [])].map((row) => String(row.name)).map((name) => ({ name, by: near(name) })).filter((each) => each.by > 0.4).sort((a, b) => b.by - a.by).slice(0, 3).map((each) => each.name);
 }
 
+/** A model's id on Hugging Face, of an address there; other text as it is. */
+export const hubId = (text: string): string => /^(?:https?:\/\/)?(?:www\.)?(?:huggingface\.co|hf\.co)\/([^/\s?#]+\/[^/\s?#]+)/i.exec(text.trim())?.[1] ?? text;
+/** What to do for a model that is not here. */
+export const HUB = "Nothing is fetched from the network: download its config.json there and drop it on the page.";
+
 const AXES: Record<string, keyof Change> = { tp: "tp", pp: "pp", cp: "cp", dp: "dp", ep: "ep" };
 
 /** Commands that a phrase could mean, best first; several things said at once ("2x h100, batch 64, 8k context") are one change. */
@@ -114,10 +119,10 @@ function single(phrase: string, app: App, views: View[]): Command[] {
     if (!/\bweight/.test(text)) change(`kv-${format}`, `KV cache in ${formatName(format)}`, { kv: format });
   }
   const compare = /^(?:compare|vs)\s+(.+)$/.exec(text);
-  const name = (compare?.[1] ?? text).replace(/^(?:model|system|device|profile|on)\s+/, "").replace(/^(\d+)\s*[x×*]\s*/, "");
+  const name = hubId(compare?.[1] ?? text).replace(/^(?:model|system|device|profile|on)\s+/, "").replace(/^(\d+)\s*[x×*]\s*/, "");
   const devices = Number(/^(\d+)\s*[x×*]\s*/.exec(compare?.[1] ?? text)?.[1] ?? counted(s.on)?.count ?? devicesOf(s));
   const words = name.split(/\s+/).filter(Boolean);
-  const has = (row: { name: string; title?: string }) => words.length > 0 && words.every((word) => `${row.name} ${row.title ?? ""}`.toLowerCase().includes(word));
+  const has = (row: { name: string; title?: string; also?: string[] }) => words.length > 0 && words.every((word) => `${row.name} ${row.title ?? ""} ${row.also ?? ""}`.toLowerCase().includes(word));
   // What begins with the phrase comes before what only contains it.
   const first = (rows: Row[] = []): Row[] => rows.filter((row) => has(row as never)).sort((a, b) => Number(!String(a.name).startsWith(words[0]!)) - Number(!String(b.name).startsWith(words[0]!)));
   if (name.length > 1) {
@@ -149,7 +154,7 @@ function single(phrase: string, app: App, views: View[]): Command[] {
     ["unpin", "Unpin the baseline", () => app.unpin()],
     ["save", "Save this scenario under a name", () => app.save()],
     ["compare", "Compare saved scenarios and profiles", () => app.compare(true)],
-    ["export", "Export a report or the scenario", () => document.getElementById("export")?.click()],
+    ["export", "Export a report or the scenario", () => app.exporting()],
     ["undo", "Undo the last change", () => app.undo()],
     ["redo", "Redo", () => app.redo()],
     ["dark", "Dark theme", () => app.setTheme("dark")],

@@ -6,8 +6,8 @@ import { chooserIn, sheetIn, slug, type Cell, type Sheet } from "../components/s
 import type { ExplainReport } from "../contract";
 import { describe } from "../state/app.svelte";
 import { askOf, SEGMENTS, type Scenario } from "../state/scenario";
-import { tooLong } from "../state/url";
-import { NBSP, text } from "../format";
+import { CARRIED, tooLong } from "../state/url";
+import { NBSP, text, whole } from "../format";
 import { csvOf, download } from "./files";
 import { picture, png, type Caption } from "./svg";
 
@@ -87,11 +87,20 @@ async function copy(what: string, said: string): Promise<void> {
   }
 }
 
-/** A link to what is shown; with `at` to one panel of it. */
-async function copyLink(at = ""): Promise<void> {
+/** A link to what is shown, with `at` to one panel of it; what is the reader's own goes along only where that is chosen. */
+export async function share(more: (items: Item[]) => void, at = ""): Promise<void> {
   const hash = app.hash + (at && (app.hash.includes("?") ? "&" : "?") + `at=${at}`);
-  if (tooLong(hash)) app.say("This scenario is too long for a link; export it as a file instead");
-  else await copy(location.href.replace(/#.*/, "") + hash, "Link copied");
+  const link = location.href.replace(/#.*/, "") + hash;
+  const { model, on } = app.scenario;
+  const own = [typeof model === "string" || "like" in model ? "" : "the imported model", typeof on === "string" ? "" : "the system"].filter(Boolean).join(" and ");
+  const size = `${whole(link.length)} characters`;
+  const parts = ["view", "scenario", ...(app.baseline ? ["baseline"] : []), ...(own ? [own] : [])];
+  const put = (): Promise<void> => copy(link, `Link copied: ${parts.join(", ")}${link.length > CARRIED ? `. Its ${size} are more than some mail and chat programs carry` : ""}`);
+  if (!own && !tooLong(hash)) return put();
+  more([
+    ...(tooLong(hash) ? [] : [{ id: "own", name: `Copy link with ${own}, ${size}`, run: put }]),
+    { id: "file", name: `Download scenario${tooLong(hash) ? `: a link would have ${size}` : ""}`, run: jsonExport },
+  ]);
 }
 
 async function copyCommand(): Promise<void> {
@@ -128,7 +137,7 @@ export function panelItems(panel: Element, { axes, flip, listed, charted }: Form
     { id: "png", name: "PNG", run: async () => download(`${slug(title)}.png`, await png(await draw()), "image/png") },
     { id: "svg", name: "SVG", run: async () => download(`${slug(title)}.svg`, await draw(), "image/svg+xml") },
     ...(axes ? namesOf(axes) : []).map((name) => ({ id: `scale-${name}`, name: `${isLog(axes!, name) ? "Straight" : "Logarithmic"} ${AXES[name]}`, run: () => turn(axes!, name) })),
-    { id: "link", name: "Copy link to this panel", run: () => copyLink(slug(title)) },
+    { id: "link", name: "Copy link to this panel", run: () => share(more, slug(title)) },
     { id: "command", name: "Copy command", run: copyCommand },
   ];
 }
@@ -161,12 +170,26 @@ export async function snapshot(s: Scenario, name: string): Promise<{ name: strin
   return { name, ask: report.scenario, digest: report.digest, version: report.version, time: `${new Date().toISOString().slice(0, 19)}Z` };
 }
 
-export function pageItems(importFile: () => Promise<void>): Item[] {
+export function pageItems(more: (items: Item[]) => void, importFile: () => Promise<void>): Item[] {
   return [
     { id: "html", name: "HTML report", run: htmlReport },
     { id: "json", name: "Scenario and results as JSON", run: jsonExport },
     { id: "import", name: "Import scenarios", run: importFile },
-    { id: "link", name: "Copy link", run: () => copyLink() },
+    { id: "link", name: "Share link", run: () => share(more) },
     { id: "command", name: "Copy command", run: copyCommand },
+  ];
+}
+
+export function moreItems(more: (items: Item[]) => void, importFile: () => Promise<void>): Item[] {
+  const other = app.theme === "dark" ? "light" : "dark";
+  return [
+    ...(app.canRedo ? [{ id: "redo", name: "Redo", run: () => app.redo() }] : []),
+    { id: "compare", name: "Compare", run: () => app.compare(innerWidth < 760) },
+    ...pageItems(more, importFile),
+    ...(app.comparing ? [{ id: "swap", name: "Swap with the baseline", run: () => app.swap() }] : []),
+    ...(app.comparing || !app.baseline ? [{ id: "pin", name: "Pin as baseline", run: () => app.pin() }] : []),
+    ...(app.baseline ? [{ id: "unpin", name: "Unpin the baseline", run: () => app.unpin() }] : []),
+    { id: "theme", name: `Switch to the ${other} theme`, run: () => app.setTheme(other) },
+    { id: "keys", name: "Keys", run: () => { app.open = "keys"; } },
   ];
 }

@@ -90,7 +90,7 @@ export class App {
         void revived();
         untrack(() => { for (const what of ["models", "systems", "devices", "links", "profiles", "formats"] as Shelf[]) void this.shelf(what); });
       });
-      $effect(() => this.shorten(this.scenario.model));
+      $effect(() => void this.shorten(this.scenario.model));
       $effect(() => this.mirror(this.hash));
     });
     addEventListener("hashchange", () => {
@@ -117,10 +117,22 @@ export class App {
     return hashOf(this, this.short?.of === this.scenario.model ? this.short!.text : undefined);
   }
 
-  /** A large imported model is packed for the address, a moment later. */
-  private shorten(model: Scenario["model"]): void {
+  /** Whether a model waits for its place in the address. */
+  private packing = false;
+  /** A large imported model is packed for the address, a moment later; without what makes no difference once the engine has said what that is. */
+  private async shorten(model: Scenario["model"]): Promise<void> {
     const text = typeof model === "string" ? "" : JSON.stringify(model);
-    if (text.length > PLAIN) void pack(text).then((packed) => (this.short = { of: model, text: packed }));
+    this.packing = text.length > PLAIN;
+    if (!this.packing) return;
+    const put = async (what: string): Promise<void> => {
+      const packed = await pack(what);
+      if (this.scenario.model !== model) return;
+      this.packing = false;
+      this.short = { of: model, text: packed };
+    };
+    await put(text);
+    const shorter = (await door.ask({ kind: "shorten", model: model as Row }).catch(() => null))?.model;
+    if (shorter && typeof shorter !== "string" && !same(shorter, model)) await put(JSON.stringify(shorter));
   }
 
   /** Show what an address names; a packed model comes a moment later. */
@@ -147,7 +159,7 @@ export class App {
 
   /** The address follows at once, but not a drag: writing it costs as much as drawing a step. One step back is made once all has settled. */
   private mirror(hash: string): void {
-    if (hash === this.written || this.unpacking) return;
+    if (hash === this.written || this.unpacking || this.packing) return;
     const before = this.written;
     if (this.timer !== undefined && before.split("?")[0] !== hash.split("?")[0]) this.settle(); // a view is a step of its own
     this.written = hash;
@@ -316,6 +328,11 @@ export class App {
   compare(page: boolean): void {
     this.drawer = !page && !this.drawer && this.view !== "compare";
     if (page) this.view = "compare";
+  }
+
+  /** Open the menu of what can be exported, under the button that is there. */
+  exporting(): void {
+    [...document.querySelectorAll<HTMLElement>(".top [data-menu]")].find((each) => each.offsetParent)?.click();
   }
 
   option(key: string, value: string): void {

@@ -53,8 +53,8 @@ async function suggested(s: Scenario): Promise<Change | null> {
   return change && (await holds(change)) ? change : null;
 }
 
-/** Take a model; its layout becomes the one that is suggested for it, which is said and undone in one step. */
-export async function takeModel(model: Scenario["model"]): Promise<void> {
+/** Take a model, of which something may be `said` already; its layout becomes the one that is suggested for it, which is said and undone in one step. */
+export async function takeModel(model: Scenario["model"], said = ""): Promise<void> {
   if (same(model, app.scenario.model)) return;
   const before = layoutTitle(app.scenario);
   app.set({ model });
@@ -62,5 +62,5 @@ export async function takeModel(model: Scenario["model"]): Promise<void> {
   const change = await suggested(asked);
   if (!change || app.scenario !== asked || same(changed(asked, change), asked)) return;
   app.set(change);
-  app.say(`Layout set to ${layoutTitle(app.scenario)}${change.on ? ` on ${systemTitle(app.scenario)}` : ""}, the smallest that holds ${describe("model", app.scenario)}`, { name: `Keep ${before}`, run: () => app.undo() });
+  app.say(`${said && `${said}. `}Layout set to ${layoutTitle(app.scenario)}${change.on ? ` on ${systemTitle(app.scenario)}` : ""}, the smallest that holds ${describe("model", app.scenario)}`, { name: `Keep ${before}`, run: () => app.undo() });
 }

@@ -32,6 +32,8 @@ const WORKLOAD: [string, keyof Scenario][] = [["c", "cached"], ["n", "concurrenc
 const OTHERS = ["prices", "engine", "reserve"] as const; // fields of the profile's segment beside its switches
 const SHORT: Record<string, string> = bare({ "16": "bf16", "8": "fp8", "4": "int4", "32": "fp32" });
 const LONGEST = 6000;
+/** Characters of a link that mail and chat programs carry without cutting it, as far as is known. */
+export const CARRIED = 2000;
 
 function encoded(text: string): string {
   return encodeURIComponent(text).replace(/%2F/g, "/").replace(/%3A/g, ":").replace(/%2C/g, ",").replace(/%20/g, "+");

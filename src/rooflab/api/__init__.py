@@ -45,6 +45,7 @@ _ANSWERS: dict[type, Callable[..., Any]] = {
     **compare.ANSWERS,
     compare_asks.DocumentAsk: documents.answer_document,
     compare_asks.UnpackAsk: snapshots.answer_unpack,
+    compare_asks.ShortenAsk: snapshots.answer_shorten,
     compare_asks.SnapshotAsk: snapshots.answer_snapshot,
 }
 _LONG = (design_asks.SweepAsk, design_asks.PlanAsk, design_asks.CodesignAsk, simulate_asks.SimulateAsk)

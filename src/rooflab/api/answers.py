@@ -368,6 +368,7 @@ def _model_rows() -> list[dict[str, Any]]:
                 "active_params": model.active_params(),
                 "layers": model.layers,
                 "max_context": model.max_context,
+                "also": hf.other_names(name),
                 "mixers": sorted({_mixer_name(block).split(" ")[0] for block in model.blocks}),
             }
         )

@@ -64,7 +64,13 @@ class UnpackAsk(_Question, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The file's content."""
 
 
-Asks = CompareAsk | SnapshotAsk | DocumentAsk | UnpackAsk
+class ShortenAsk(_Question, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="shorten"):
+    """The shortest way to say a model that is given as the content of a config.json, for a link."""
+
+    model: dict[str, Any]
+
+
+Asks = CompareAsk | SnapshotAsk | DocumentAsk | UnpackAsk | ShortenAsk
 
 
 class ColumnReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,4 +165,9 @@ class UnpackReport(_Report, frozen=True, kw_only=True, tag="unpack"):
     scenarios: list[Saved]
 
 
-Reports = CompareReport | SnapshotReport | DocumentReport | UnpackReport
+class ShortenReport(_Report, frozen=True, kw_only=True, tag="shorten"):
+    model: str | dict[str, Any]
+    """A catalog name where one has every figure of it, else the config without what makes no difference."""
+
+
+Reports = CompareReport | SnapshotReport | DocumentReport | UnpackReport | ShortenReport

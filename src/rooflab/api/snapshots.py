@@ -12,9 +12,16 @@ import msgspec
 from rooflab import store
 from rooflab.api.answers import answer_estimate, header
 from rooflab.api.asks import EstimateAsk, EstimateReport
-from rooflab.api.compare_asks import SnapshotAsk, SnapshotReport, UnpackAsk, UnpackReport
+from rooflab.api.compare_asks import (
+    ShortenAsk,
+    ShortenReport,
+    SnapshotAsk,
+    SnapshotReport,
+    UnpackAsk,
+    UnpackReport,
+)
 from rooflab.api.resolve import model_of, system_of
-from rooflab.hf.source import read_json
+from rooflab.hf import read_json, shorter
 from rooflab.store import Saved
 from rooflab.system import System
 from rooflab.units import EXAMPLES, InputError, parse, shown
@@ -108,6 +115,11 @@ def answer_snapshot(ask: SnapshotAsk) -> SnapshotReport:
         command=command_of(asked),
         question={"kind": "estimate", **kept},
     )
+
+
+def answer_shorten(ask: ShortenAsk) -> ShortenReport:
+    """A model in as few words as say it."""
+    return ShortenReport(**header(ask, ShortenReport, []), model=shorter(ask.model))
 
 
 def answer_unpack(ask: UnpackAsk) -> UnpackReport:

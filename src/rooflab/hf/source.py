@@ -30,16 +30,16 @@ def load(source: str) -> Model:
     text = str(source).strip()
     stem = text.lower()
     if _STEM.fullmatch(stem) and (CATALOG / f"{stem}.json").is_file() and not Path(text).exists():
-        return _catalog_model(stem)
+        return catalog_model(stem)
     path = _path(text)
     if path is not None:
         return read(read_json(path), path.parent.name if path.name == "config.json" else path.stem, str(path))
-    found = aliases().get(_plain(text))
+    found = aliases().get(plain_name(text))
     if found is not None:
-        return _catalog_model(found)
+        return catalog_model(found)
     if _HUB_ID.fullmatch(text):
         return _from_hub(text)
-    hint = nearest(_plain(text), aliases()) or "; give a path to a config.json, or a hub id such as 'Qwen/Qwen3-8B'"
+    hint = nearest(plain_name(text), aliases()) or "; give a path to a config.json, or a hub id such as 'Qwen/Qwen3-8B'"
     raise InputError(f"model: {shown(text)} is neither a file nor in the catalog{hint}")
 
 
@@ -57,7 +57,13 @@ def aliases() -> dict[str, str]:
     return {**{stem: stem for stem in names()}, **table}
 
 
-def _plain(name: str) -> str:
+def other_names(stem: str) -> list[str]:
+    """What else a catalog model answers to, its hub ids among them."""
+    return [alias for alias, found in aliases().items() if found == stem and alias != stem]
+
+
+def plain_name(name: str) -> str:
+    """A name as the table of aliases has it."""
     return "-".join(name[:300].lower().replace("_", " ").replace("-", " ").split())
 
 
@@ -79,7 +85,8 @@ def _path(text: str) -> Path | None:
 
 
 @cache
-def _catalog_model(stem: str) -> Model:
+def catalog_model(stem: str) -> Model:
+    """The model of a file of the catalog."""
     return read(read_json(CATALOG / f"{stem}.json"), stem, f"catalog: {stem}")
 
 
@@ -98,9 +105,9 @@ _IMPLIED = ("num_key_value_heads", "head_dim")
 
 def dimensions(source: str | dict[str, Any]) -> dict[str, int]:
     """The figures of DIMENSIONS above 0 that a catalog model's or a given config states; {} for a config elsewhere."""
-    config = source if isinstance(source, dict) else _catalog_config(source)
+    config = source if isinstance(source, dict) else catalog_config(source)
     if "like" in config:
-        config = {**_catalog_config(str(config["like"])), **config}
+        config = {**catalog_config(str(config["like"])), **config}
     found = {**config, **_text_section(config)}
     return {name: found[name] for name in DIMENSIONS if type(found.get(name)) is int and found[name] > 0}
 
@@ -111,7 +118,7 @@ def like(changes: dict[str, Any]) -> Model:
     Raises InputError for figures its config does not have.
     """
     name = changes["like"]
-    config = _catalog_config(name) if isinstance(name, str) else {}
+    config = catalog_config(name) if isinstance(name, str) else {}
     if not config:
         raise InputError(f"model.like: {shown(name)} is not in the catalog; give a catalog name such as 'llama-3.1-8b'")
     text, said = dict(_text_section(config)), {key: value for key, value in changes.items() if key != "like"}
@@ -135,10 +142,10 @@ def like(changes: dict[str, Any]) -> Model:
     return read(config, f"{name}, changed", f"catalog: {name}, with {', '.join(said) or 'nothing'} changed")
 
 
-def _catalog_config(name: str) -> dict[str, Any]:
+def catalog_config(name: str) -> dict[str, Any]:
     """A catalog model's config.json; {} where the catalog has no such model."""
     stem = name.strip().lower()
-    stem = stem if _STEM.fullmatch(stem) and (CATALOG / f"{stem}.json").is_file() else aliases().get(_plain(name), "")
+    stem = stem if _STEM.fullmatch(stem) and (CATALOG / f"{stem}.json").is_file() else aliases().get(plain_name(name), "")
     return read_json(CATALOG / f"{stem}.json") if stem else {}
 
 
@@ -167,14 +174,28 @@ def read_json(path: Path) -> dict[str, Any]:
 def parse_json(raw: bytes, label: str) -> dict[str, Any]:
     """Bytes as a JSON object."""
     try:
-        data = json.loads(raw.decode("utf-8-sig"))
+        data = json.loads(raw, object_pairs_hook=_once)  # in UTF-8, 16 or 32, whichever it is
     except RecursionError:
         raise InputError(f"{label} is nested too deeply to be a config.json") from None
-    except (ValueError, UnicodeDecodeError) as error:
+    except _Twice as twice:
+        raise InputError(f"{label} says {shown(str(twice))} twice; keep the one that holds") from None
+    except ValueError as error:
         raise InputError(f"{label} is not JSON: {str(error)[:120]}; give the model's config.json") from error
     if not isinstance(data, dict):
         raise InputError(f"{label} holds {shown(data)}, not a JSON object; give the model's config.json")
     return data
+
+
+class _Twice(ValueError):
+    """A name that stands twice in one object, of which a reader of JSON would take the last without a word."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Twice(next(name for name in names if names.count(name) > 1))
+    return found
 
 
 # ------------------------------------------------------------------------------------------------ the hub

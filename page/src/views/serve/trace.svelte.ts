@@ -1,4 +1,5 @@
 // A trace of the reader's own: kept for this visit only, never part of the address.
+import { textOf } from "../../components/drop";
 import type { Trace } from "./settings";
 
 class Traced {
@@ -12,6 +13,6 @@ const LARGEST = 1_900_000;
 export async function takeTrace(file: File): Promise<string> {
   if (file.size > LARGEST) return `${file.name} is ${(file.size / 1e6).toFixed(1)} MB; a page takes traces up to ${(LARGEST / 1e6).toFixed(1)} MB, rooflab simulate --trace takes any`;
   if (!file.size) return `${file.name} is empty`;
-  traced.file = { name: file.name, text: await file.text() };
+  traced.file = { name: file.name, text: await textOf(file) };
   return "";
 }
