@@ -42,6 +42,11 @@ def estimate(**changes):
     return answer({"kind": "estimate", **SCENARIO, **changes})
 
 
+def config(name):
+    """A config.json of the catalog."""
+    return json.loads((ROOT / f"src/rooflab/catalog/models/{name}.json").read_text())
+
+
 def columns(page, count):
     """Wait until so many columns stand there."""
     page.wait_for_selector(f".compare [data-columns='{count}']")
@@ -429,7 +434,8 @@ def test_axe_finds_nothing_serious_in_compare(reader, local, theme, serious):
 def test_compare_holds_on_a_narrow_screen(reader, local):
     """On a phone Compare is a place of its own, which Back leaves."""
     page = reader(viewport={"width": 390, "height": 844}, has_touch=True).open(local)
-    page.get_by_role("button", name="Compare", exact=True).click()
+    page.get_by_role("button", name="More", exact=True).click()
+    page.get_by_role("menuitem", name="Compare", exact=True).click()
     columns(page, 2)
     save(page, "on a phone")
     columns(page, 3)
@@ -511,28 +517,51 @@ def test_a_thousand_saved_scenarios_can_be_found(reader, local, store, tmp_path)
 
 
 def test_a_scenario_too_long_for_a_link_becomes_a_file_that_is_imported(reader, local, tmp_path):
-    """ux §3: over 6 kB a link offers a file in its place, and Import takes that file."""
-    draw = random.Random(7)
-    layers = {f"note_{n}": "".join(draw.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=60)) for n in range(300)}
-    model = {"model_type": "llama", "hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 4,
-             "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 1000, **layers}  # fmt: skip
-    page = reader().open(f"{local}#/step?m=llama-3.1-8b&s=h100-sxm")
-    config = tmp_path / "config.json"
-    config.write_text(json.dumps(model))
+    """ux §3: over 6 kB a link offers a file in its place, and Import takes that file; under it the model travels if chosen."""
+    draw, n = random.Random(7), 1900
+    model = {"model_type": "openelm", "model_dim": 256, "head_dim": 64, "num_transformer_layers": n, "vocab_size": 1000,
+             "num_query_heads": [draw.randrange(1, 33) * 2 for _ in range(n)], "num_kv_heads": [2] * n,
+             "ffn_multipliers": [round(draw.uniform(0.5, 8), 2) for _ in range(n)], "ffn_dim_divisor": 8,
+             "share_input_output_layers": True}  # fmt: skip
+    page = reader(permissions=["clipboard-read", "clipboard-write"]).open(f"{local}#/step?m=llama-3.1-8b&s=h100-sxm")
+
     drop = """(text) => {
         const data = new DataTransfer();
         data.items.add(new File([text], 'config.json'));
         dispatchEvent(new DragEvent('drop', { dataTransfer: data }));
     }"""
-    page.evaluate(drop, config.read_text())
+    page.evaluate(drop, json.dumps(model))
     page.wait_for_function("() => location.hash.includes('mx=~')")  # packed
     assert len(page.evaluate("location.hash")) > 6000
-    name, content = downloaded(page, lambda: page.get_by_role("button", name="Share link").click())
+    page.get_by_role("button", name="Share link").click()
+    item = page.get_by_role("menuitem")
+    item.first.wait_for()
+    assert re.fullmatch(r"Download scenario: a link would have [\d,]+ characters", item.inner_text())
+    name, content = downloaded(page, lambda: item.click())
     (record, *_) = json.loads(content)["scenarios"]
-    assert record["ask"]["model"]["note_7"] == layers["note_7"]
+    assert record["ask"]["model"]["ffn_multipliers"] == model["ffn_multipliers"]
     file = tmp_path / name
     file.write_bytes(content)
     assert main(["saved", "import", str(file), "--store", str(tmp_path / "other.sqlite3")]) == 0
+    page.evaluate(drop, json.dumps({**config("llama-3.1-8b"), "num_hidden_layers": 31, "bos_token_id": 1}))
+    page.wait_for_function("() => document.querySelector('.toast')?.textContent.startsWith('config.json is now')")
+    page.wait_for_function("() => location.hash.includes('mx=') && location.hash.length < 500")  # what counts
+    page.get_by_role("button", name="Share link").click()
+    page.get_by_role("menuitem", name="Copy link with the imported model").click()
+    page.wait_for_function("() => document.querySelector('.toast')?.textContent.startsWith('Link copied')")
+    assert page.inner_text(".toast").endswith("baseline, the imported model")
+    link = page.evaluate("navigator.clipboard.readText()")
+    again = reader()
+    again.open(link)
+    again.page.wait_for_function(
+        "() => document.querySelector('[data-segment=model]').textContent.includes('31 layers')"
+    )
+    again.page.click("[data-segment=model]")
+    assert "31 ×" in again.page.inner_text(".editor")
+    # The catalog's own needs no content.
+    page.evaluate(drop, json.dumps({**config("qwen3-8b"), "bos_token_id": 7}))
+    page.wait_for_function("() => location.hash.includes('m=qwen3-8b&')")
+    assert "Qwen3-8B, which the catalog has" in page.inner_text(".toast")
 
 
 def test_opened_from_disk_the_site_says_what_it_needs(browser, site_folder):

@@ -237,3 +237,50 @@ def test_long_names_leave_room_for_the_rest(reader, served, width):
     assert "very-long-name" in page.locator("[data-segment=model] .v").get_attribute("title")
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     assert page.locator(".base .t").bounding_box()["width"] > 60
+
+
+@pytest.mark.parametrize("width", [320, 390, 600, 759, 760, 1023, 1024, 1279])
+def test_every_action_is_at_hand_at_any_width(reader, served, width):
+    """ux §13, WCAG 1.4.10: every view and action without scrolling sideways, what has no room of its own in a menu."""
+    page = reader(viewport={"width": width, "height": 640}, has_touch=width < 760).open(
+        served + "#/step?m=qwen3-8b&s=h100-sxm&w=1024-128-b8&vs=w:1024-128-b4"
+    )
+    find(page, "batch 16")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => location.hash.includes('-b16')")
+    page.get_by_role("button", name="Undo the last change").click()
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll('.top :is(a, button)')].filter((each) => each.offsetParent)
+            .filter((each) => { const box = each.getBoundingClientRect(); return box.left < 0 || box.right > innerWidth; })
+            .map((each) => each.textContent.trim())"""
+    )
+    assert not outside
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    actions = {"Redo", "Compare", "Share link", "HTML report", "Import scenarios", "Swap", "Pin", "Unpin", "theme"}
+    page.keyboard.press("e")
+    page.get_by_role("menuitem").first.wait_for()
+    seen = page.get_by_role("menuitem").all_inner_texts()
+    page.keyboard.press("Escape")
+    if width >= 760:  # on a phone the scenario bar is scrolled
+        seen += [
+            each.inner_text() or each.get_attribute("aria-label")
+            for each in page.locator(":is(.top, .base) button:visible").all()
+        ]
+    missing = [action for action in actions if not any(action in each for each in seen)]
+    assert not missing
+    assert page.get_by_role("navigation", name="Views").get_by_role("link").count() == 6
+
+
+def test_whole_systems_are_told_from_devices_once_the_catalog_has_come(reader, served):
+    """What the bar says of a system is drawn again when its name is known, however late."""
+    one = reader()
+    one.context.add_init_script(
+        """const get = Document.prototype.getElementById;
+        Document.prototype.getElementById = function (id) {
+            const found = get.call(this, id);
+            if (id === 'baked') found.textContent = '[]';  // nothing is stored: all is asked
+            return found;
+        };"""
+    )
+    page = one.open(served + "#/step?m=llama-3.1-8b&s=dgx-h100&l=tp8")
+    page.wait_for_function("() => document.querySelector('[data-segment=system] .v').textContent === 'DGX H100'")

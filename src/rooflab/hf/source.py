@@ -145,7 +145,9 @@ def like(changes: dict[str, Any]) -> Model:
 def catalog_config(name: str) -> dict[str, Any]:
     """A catalog model's config.json; {} where the catalog has no such model."""
     stem = name.strip().lower()
-    stem = stem if _STEM.fullmatch(stem) and (CATALOG / f"{stem}.json").is_file() else aliases().get(plain_name(name), "")
+    stem = (
+        stem if _STEM.fullmatch(stem) and (CATALOG / f"{stem}.json").is_file() else aliases().get(plain_name(name), "")
+    )
     return read_json(CATALOG / f"{stem}.json") if stem else {}
 
 
