@@ -93,6 +93,8 @@ EVERY_KIND = [
     {"kind": "snapshot", "scenario": PLACED["latent dp"]},
     {"kind": "unpack", "text": json.dumps({"rooflab": "scenarios", "format": 1, "scenarios": [
         {"name": "a", "ask": PLACED["dense"], "digest": {}, "version": "0.1.0", "time": "2026-01-31T12:00:00Z"}]})},
+    {"kind": "shorten", "model": {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "intermediate_size": 128, "vocab_size": 256, "bos_token_id": 1}},
     {"kind": "document", "scenario": PLACED["experts"], "baseline": PLACED["dense"], "title": "Two models"},
     {"kind": "board", "answers": [3, 1, 2], "slots": 2},
 ]  # fmt: skip
@@ -165,6 +167,7 @@ COUNTS = {  # numbers without a unit: how many there are of something
     "compare": r"columns\.scenario\..*|rows\.(values|best)|stages\.best|switches\.(first|second)",  # a row carries its own unit
     "document": "none",
     "unpack": r"scenarios\.ask\..*",
+    "shorten": r"model\..*",
     "snapshot": r"(scenario|question|digest)\..*",  # a digest is what is kept, not what is shown
     "board": r"policies\.\w+\.(iterations|slots|start|finish)",
     "simulate": r"devices|replicas|limits\..*|kv_tokens|run\.(\w+\.)?(count|requests|served|refused|unfinished|running)|"

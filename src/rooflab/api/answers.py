@@ -358,21 +358,19 @@ def answer_catalog(ask: CatalogAsk) -> CatalogReport:
 
 
 def _model_rows() -> list[dict[str, Any]]:
-    rows = []
-    for name in catalog.model_names():
-        model = model_of(name)
-        rows.append(
-            {
-                "name": name,
-                "params": model.params(),
-                "active_params": model.active_params(),
-                "layers": model.layers,
-                "max_context": model.max_context,
-                "also": hf.other_names(name),
-                "mixers": sorted({_mixer_name(block).split(" ")[0] for block in model.blocks}),
-            }
-        )
-    return rows
+    return [
+        {
+            "name": name,
+            "params": model.params(),
+            "active_params": model.active_params(),
+            "layers": model.layers,
+            "max_context": model.max_context,
+            "also": hf.other_names(name),
+            "mixers": sorted({_mixer_name(block).split(" ")[0] for block in model.blocks}),
+        }
+        for name in catalog.model_names()
+        for model in [model_of(name)]
+    ]
 
 
 def _device_row(name: str) -> dict[str, Any]:

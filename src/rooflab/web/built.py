@@ -95,13 +95,13 @@ class Home:
         self._text = filled("server", PAGE / "index.html")
 
     @staticmethod
-    def _now() -> tuple[int, int] | None:
+    def _now() -> tuple[float, int] | None:
         """When the file was written and its size; None while a new page is being put there."""
         try:
             found = (PAGE / "index.html").stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size
+        return found.st_mtime, found.st_size
 
     def text(self) -> str:
         """The page of now; the one before while there is none."""
