@@ -179,6 +179,39 @@ def test_why_opens_the_formula_its_inputs_and_what_would_change_it(reader, serve
     )
 
 
+def test_a_formula_of_the_number_before_is_pale_until_this_one_s_comes(reader, served):
+    """However long the engine takes, what stands under a number's name is its own or is shown not to be."""
+    one = reader()
+    asked, held, lines = set(), [], []
+
+    def between(line):
+        engine = line.connect_to_server()
+        lines.append(line)
+
+        def ask(text):
+            question = json.loads(text)
+            if question["ask"].get("kind") == "explain" and question["ask"]["op"] == "memory":
+                asked.add(question["id"])
+            engine.send(text)
+
+        line.on_message(ask)
+        engine.on_message(lambda text: held.append(text) if json.loads(text)["id"] in asked else line.send(text))
+
+    one.page.route_web_socket("**/api/ws", between)
+    page = one.open(served)
+    page.wait_for_selector(".why .f")
+    page.click("[data-kpi=memory]")
+    page.wait_for_selector("aside.why[aria-busy=true] .t:has-text('Memory per device')")
+    page.wait_for_function("() => getComputedStyle(document.querySelector('.why section:has(.f)')).opacity === '0.4'")
+    assert "memory =" not in page.inner_text(".why")
+    while not held:
+        page.wait_for_timeout(20)  # lets the answer come
+    for text in held:
+        lines[0].send(text)
+    page.wait_for_selector("aside.why[aria-busy=false] .f:has-text('memory')")
+    assert page.evaluate("getComputedStyle(document.querySelector('.why section:has(.f)')).opacity") == "1"
+
+
 def test_stages_show_their_formulas(reader, served):
     """D-103: compute, memory and message time of every stage, with the numbers in them."""
     page = reader().open(served)
