@@ -78,10 +78,23 @@ LINKS = {
 
 
 @pytest.mark.parametrize("link, changes", LINKS.items(), ids=range(len(LINKS)))
-def test_a_link_shows_the_numbers_of_the_command_line(reader, address, link, changes):
-    """A-003: what the page shows is the engine's report to the last digit, on both sides."""
+def test_a_link_shows_the_numbers_of_the_command_line(reader, served, link, changes):
+    """A-003: what the page shows is the engine's report to the last digit, on both sides (the other's below)."""
     one = reader()
-    one.open(f"{address}#/step?{link}")
+    one.open(f"{served}#/step?{link}")
+    same(one, changes)
+
+
+def test_links_pasted_one_after_another_show_them_too(reader, static):
+    one, before = reader(), ""
+    for link, changes in LINKS.items():
+        one.open(f"{static}#/step?{link}")
+        one.settle("tpot", before)
+        same(one, changes)
+        before = one.page.get_attribute("[data-kpi=tpot]", "title").split()[0]
+
+
+def same(one, changes):
     want = estimate(**changes)
     assert one.kpi("tpot") == pytest.approx(want["tpot"], rel=1e-12)
     assert one.kpi("memory") == pytest.approx(want["memory"]["used"], rel=1e-12)
