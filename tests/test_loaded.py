@@ -5,6 +5,8 @@ import itertools
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rooflab import api, catalog, hf, loaded
 from rooflab.estimate import Scene, Workload
@@ -39,10 +41,16 @@ WORK = Workload(batch=1, prompt=1024, output=256)
 def test_figures_by_hand():
     """The formulas with round numbers: batch 11, step 10 ms, prompt 20 ms, answers of 100 tokens."""
     # staggered: ten others bring one prompt per 100 tokens: 10 + 10/100·20 = 12 ms
-    assert loaded.time_per_token(0.010, 0.020, 11.0, 1.0, 100.0, 0.0) == pytest.approx(0.012)
+    assert loaded.time_per_token(0.010, 0.020, 11.0, 1.0, 100.0, 0.0, 1.0, 0.0) == pytest.approx(0.012)
     # in step, prompts one by one: half of the ten: 10 + 5/100·20 = 11 ms; all eleven in one iteration: none: 10 ms
-    assert loaded.time_per_token(0.010, 0.020, 11.0, 1.0, 100.0, 1.0) == pytest.approx(0.011)
-    assert loaded.time_per_token(0.010, 0.020, 11.0, 11.0, 100.0, 1.0) == pytest.approx(0.010)
+    assert loaded.time_per_token(0.010, 0.020, 11.0, 1.0, 100.0, 1.0, 1.0, 0.0) == pytest.approx(0.011)
+    assert loaded.time_per_token(0.010, 0.020, 11.0, 11.0, 100.0, 1.0, 1.0, 0.0) == pytest.approx(0.010)
+    # four of them were worked while this one waited: six are left, 10 + 6/100·20 = 11.2 ms
+    assert loaded.time_per_token(0.010, 0.020, 11.0, 1.0, 100.0, 0.0, 1.0, 4.0) == pytest.approx(0.0112)
+    # answers of 5 tokens: one prompt an iteration passes, so a token takes 30 ms, and five of the ten wait, 100 ms
+    assert loaded.time_per_token(0.010, 0.020, 11.0, 1.0, 5.0, 0.0, 1.0, 5.0) == pytest.approx(0.030)
+    assert loaded.backlog_wait(11.0, 0.020, 5.0, 1.0) == pytest.approx(0.100)
+    assert loaded.backlog_wait(11.0, 0.020, 100.0, 1.0) == 0.0
     # in step: (11 + 1)/2 iterations of a prompt, 20 ms, and a step, 10 ms, and 10 ms to arrive = 190 ms; all together: 240 ms
     assert loaded.synchronous_first_token(0.010, 11.0, 1.0, 0.020, 0.010) == pytest.approx(0.190)
     assert loaded.synchronous_first_token(0.010, 11.0, 11.0, 0.020, 0.010) == pytest.approx(0.240)
@@ -50,6 +58,8 @@ def test_figures_by_hand():
     assert loaded.slot_wait(16.0, 8.0, 0.020, 0.010, 100.0) == pytest.approx(1.16)
     # prompts take 8·20/(8·20 + 100·10) = 13.8 % of the time: residual 0.138/(2·0.862)·20 ms·7/8 = 1.4 ms
     assert loaded.queue_wait(8.0, 0.020, 0.010, 100.0) == pytest.approx(0.0014, rel=1e-6)
+    # answers of one token would have the residual at 70 ms; of seven other prompts at most half are ahead, also 70 ms; 1 s: 70 ms
+    assert loaded.queue_wait(8.0, 0.020, 0.0001, 1.0) == pytest.approx(0.070)
     # two iterations of 30 ms pass before one's own; with one other request in flight only one can
     assert loaded.convoy_wait(2.0, 11.0, 0.030) == pytest.approx(0.060)
     assert loaded.convoy_wait(2.0, 2.0, 0.030) == pytest.approx(0.030)
@@ -85,6 +95,53 @@ def test_memory_limits_the_batch():
     more = loaded.closed_loop(scene(), WORK, 4000.0, PLAIN)
     assert more.figures.ttft > 1.5 * found.figures.ttft
     assert more.figures.output_throughput == pytest.approx(found.figures.output_throughput, rel=0.02)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    batch=st.integers(1, 2000),
+    output=st.integers(16, 4000),
+    prompt=st.integers(16, 100_000),
+    decode=st.floats(1e-4, 0.2),
+    prefill=st.floats(1e-4, 20.0),
+    synchrony=st.sampled_from([0.0, 0.1, 1.0]),
+)
+def test_a_turn_of_a_loop_does_every_prompt_once(batch, output, prompt, decode, prefill, synchrony):
+    """Conservation of work: in a turn every request's prompt is worked once and every step serves all, however long prompts are.
+
+    So a turn takes batch × prompt + output × step, but for the last step or so and for steps that a prompt's iterations hold.
+    """
+    made = loaded.Engine(
+        name="bare",
+        launch_scale=1.0,
+        step=0.0,
+        request=0.0,
+        arrival=0.0,
+        synchrony=synchrony,
+        max_batched_tokens=8192,
+    )
+    parts = max(prompt / 8192, 1.0)
+    pieces = loaded.Pieces(
+        batch=float(batch),
+        room=float(batch),
+        decode=decode,
+        marginal=prefill,
+        own=decode * parts + prefill,
+        parts=parts,
+        operators=0.0,
+    )
+    work = Workload(batch=1, prompt=prompt, output=output)
+    found = loaded.combine(pieces, work, float(batch), made, 1, 1).figures
+    turn = batch * prefill + output * decode
+    slack = (batch + parts) * decode + prefill
+    assert 0.9 * turn - slack <= found.e2e <= 1.1 * turn + slack
+
+
+def test_a_little_more_than_one_prompt_an_iteration_is_one():
+    """92 requests with answers of 48 tokens bring 1.9 prompts a step, of which 1.03 fit: prompts cost what they do one by one."""
+    work = Workload(batch=1, prompt=7900, output=48)
+    few, more = (loaded.pieces_of(scene(), work, flight, 8192.0) for flight in (40.0, 92.0))
+    assert more.marginal == pytest.approx(few.marginal, rel=0.05)
 
 
 def test_littles_law():

@@ -114,32 +114,45 @@ def prompt_iterations(device: Number, iterations: Number, operators: Number, eag
 
 
 def time_per_token(
-    step: Number, prefill: Number, batch: Number, together: Number, output: Number, synchrony: Number
+    step: Number,
+    prefill: Number,
+    batch: Number,
+    together: Number,
+    output: Number,
+    synchrony: Number,
+    most: Number,
+    ahead: Number,
 ) -> Number:
     """Mean seconds between tokens: a decode step, and the prompts of the others worked in between.
 
-    Counts: each of the other batch − 1 requests brings one prompt per answer; of a synchronous batch, half of those that do
-    not share an iteration with one's own.
+    Counts: each of the other batch − 1 requests brings one prompt per answer, `most` of them an iteration (the others wait, see
+    `backlog_wait`); of a synchronous batch, half of those that do not share an iteration with one's own.
     Source: refs.toml `loaded_serving`.
     Holds: steady closed loop.
     """
-    return step + ((1.0 - synchrony) * (batch - 1.0) + synchrony * (batch - together) / 2.0) / output * prefill
+    apart = num.minimum(num.maximum(batch - 1.0 - ahead, 0.0) / output, most)
+    return step + ((1.0 - synchrony) * apart + synchrony * (batch - together) / 2.0 / output) * prefill
+
+
+def backlog_wait(batch: Number, prefill: Number, output: Number, most: Number) -> Number:
+    """Seconds a new prompt waits where answers are so short that the others' prompts do not fit between their tokens.
+
+    Counts: of the batch − 1 other prompts those beyond `most` in each of the answer's iterations.
+    Source: conservation of work in a closed loop: every request's prompt is worked once a turn.
+    Holds: prompts worked in the order of arrival.
+    """
+    return num.maximum(batch - 1.0 - output * most, 0.0) * prefill
 
 
 def queue_wait(batch: Number, prefill: Number, step: Number, output: Number) -> Number:
     """Seconds a new prompt waits for other prompts: the mean residual work of a server busy with prompts a share of the time.
 
-    Counts: prompts only; decode steps go on beside them.
+    Counts: prompts only; decode steps go on beside them. Never more than half of all other prompts, as when all come at once.
     Source: refs.toml `loaded_serving`.
     Holds: staggered arrivals.
     """
-    return (
-        (batch * prefill / (batch * prefill + output * step))
-        / (2.0 * (1.0 - batch * prefill / (batch * prefill + output * step)))
-        * prefill
-        * (batch - 1.0)
-        / batch
-    )
+    residual = batch * prefill / (2.0 * output * step) * prefill * (batch - 1.0) / batch
+    return num.minimum(residual, (batch - 1.0) / 2.0 * prefill)
 
 
 def convoy_wait(turns: Number, batch: Number, iteration: Number) -> Number:
@@ -240,7 +253,7 @@ def pieces_of(scene: Scene, work: Workload, flight: Number, batched: Number, *, 
     room = room_for(scene, work, batched)
     batch = num.maximum(num.minimum(flight * 1.0, room), 1.0)
     chunk = num.minimum(prompt * 1.0, batched * 1.0)
-    together = num.maximum(num.minimum(batch / work.output, batched / prompt), 1.0)
+    together = num.maximum(num.floor(num.minimum(batch / work.output, batched / prompt)), 1.0)
     context = work.prompt + work.output / 2.0
     chunked = {"prefill_tokens": chunk, "prefill_context": work.cached + (prompt - chunk) / 2.0}
     rates = rates_of(scene.profile, scene.system.device.launch_time)
@@ -285,12 +298,14 @@ def combine(pieces: Pieces, work: Workload, flight: Number, made: Engine, replic
     host = made.step + made.sequence * batch
     step, prefill = pieces.decode + host, pieces.marginal + made.request
     own = prompt_iterations(pieces.own, pieces.parts, pieces.operators, made.prompt_eager) + host
-    wait = num.maximum(queue_wait(batch, prefill, step, output), convoy_wait(made.turns, batch, own))
+    most = made.max_batched_tokens / (work.prompt - work.cached)
+    passed = num.maximum(queue_wait(batch, prefill, step, output), backlog_wait(batch, prefill, output, most))
+    wait = num.maximum(passed, convoy_wait(made.turns, batch, own))
     first = (1.0 - sync) * staggered_first_token(made.arrival, step, own, made.request, wait)
-    together = num.maximum(num.minimum(batch, made.max_batched_tokens / (work.prompt - work.cached)), 1.0)
+    together = num.maximum(num.minimum(batch, most), 1.0)
     first = first + sync * synchronous_first_token(made.arrival, batch, together, prefill, step)
     first = first + slot_wait(num.maximum(flight * 1.0, batch), batch, prefill, step, output)
-    tpot = time_per_token(step, prefill, batch, together, output, sync)
+    tpot = time_per_token(step, prefill, batch, together, output, sync, most, passed / prefill)
     whole = first + (output - 1.0) * tpot
     rate = flight * output / whole * replicas
     figures = Figures(
