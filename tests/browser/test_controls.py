@@ -332,7 +332,7 @@ def test_a_field_is_varied_alone(reader, served, segment, knob, shown):
     """From the field to Design with its chart ringed and in sight; the address says which."""
     page = reader().open(served)
     edit(page, segment).get_by_role("button", name=f"Vary this: {knob}").click()
-    page.wait_for_selector(f'[data-knob="{knob}"].varied circle', timeout=60_000)
+    page.wait_for_selector(f'[data-knob="{knob}"].varied circle')
     assert f"knob={knob.replace(' ', '+')}" in page.evaluate("location.href")
     assert page.evaluate("location.href").split("#")[1].startswith("/design")
     assert shown in page.inner_text(f'[data-knob="{knob}"]')

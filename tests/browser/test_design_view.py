@@ -106,7 +106,7 @@ def test_a_point_is_pinned_and_saved(reader, static):
     found(page)
     panel(page, "Frontier").locator("tbody tr").first.click()
     page.get_by_role("button", name="Save to compare").click()
-    page.wait_for_function("() => document.querySelector('.toast')?.innerText.includes('Saved as')", timeout=60_000)
+    page.wait_for_function("() => document.querySelector('.toast')?.innerText.includes('Saved as')")
     page.get_by_role("button", name="Pin as baseline").click()
     page.wait_for_function("() => location.hash.includes('vs=')")
     assert "b16" in page.evaluate("location.href").split("vs=")[0]
@@ -364,7 +364,7 @@ def test_a_long_search_is_stopped_and_blocks_nothing(reader, static):
     # The search begins again; what stands there is of the one before, and pale, until the first points of this one come.
     page.wait_for_function(f"() => !document.querySelector('.panel.stale') && ({CAME})()", timeout=120_000)
     page.get_by_role("button", name="Cancel").click()
-    page.wait_for_selector("[data-work=stopped]", timeout=60_000)
+    page.wait_for_selector("[data-work=stopped]")
     words = page.inner_text("[data-work=stopped]").split("\n")[0].replace(",", "").split()
     done, total = int(words[1]), int(words[3])
     assert 0 < done < total

@@ -33,7 +33,7 @@ def test_the_first_paint_waits_for_no_engine(reader, static):
     page = one.open(static, ready=False)
     assert one.kpi("tpot") == estimate()["tpot"]
     assert page.locator(".pt").count() >= 10
-    page.wait_for_selector("[data-status=failed]", timeout=60_000)
+    page.wait_for_selector("[data-status=failed]")
     assert "Engine failed" in page.inner_text(".foot")
     one.wrong.clear()  # the aborted files are errors of the console
 

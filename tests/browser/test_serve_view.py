@@ -133,7 +133,7 @@ def test_one_request_from_arrival_to_its_last_token(reader, address):
     """A-052, B-074: its wait, the iterations that computed its prompt, first token and TPOT, as a run says them."""
     page = reader().open(address + at(load=14, sel="request:200"))
     way = answer({**ASK, "rate": 14, "request": 199})["request"]
-    page.wait_for_selector("#made .f", timeout=60_000)
+    page.wait_for_selector("#made .f")
     assert page.get_attribute("#made .big b", "title") == str(way["ttft"])
     made = page.inner_text("#made")
     assert "Request 200" in made
@@ -193,16 +193,12 @@ def test_overload_is_said_in_words_instead_of_a_ttft(reader, served):
 
 def test_limits_that_cannot_be_held_and_models_that_do_not_fit(reader, served):
     page = reader().open(served + at(run="requests=300;tpot=1 ms"))
-    page.wait_for_function(
-        "() => document.getElementById('finding')?.innerText.includes('cannot hold')", timeout=60_000
-    )
+    page.wait_for_function("() => document.getElementById('finding')?.innerText.includes('cannot hold')")
     words = page.inner_text("#finding")
     assert "TPOT 1.00" in words
     assert "engine to itself" in words
     page.goto(served + "#/serve?m=llama-3.1-405b&s=h100-sxm")
-    page.wait_for_function(
-        "() => document.getElementById('finding')?.innerText.includes('Does not fit')", timeout=60_000
-    )
+    page.wait_for_function("() => document.getElementById('finding')?.innerText.includes('Does not fit')")
     page.get_by_role("heading", name="Changes that make it fit").wait_for()
 
 
@@ -222,7 +218,7 @@ def test_a_trace_of_one_s_own(reader, static, tmp_path):
     bad = tmp_path / "bad.csv"
     bad.write_text("arrival,prompt,output\n0,100,10\n1,many,10\n")
     page.set_input_files("input[type=file][accept*='.jsonl']", bad)
-    page.wait_for_function("() => document.getElementById('finding')?.innerText.includes('line 3')", timeout=30_000)
+    page.wait_for_function("() => document.getElementById('finding')?.innerText.includes('line 3')")
 
 
 def test_settings_go_to_the_engine_and_stay_in_the_address(reader, served):
@@ -241,9 +237,7 @@ def test_settings_go_to_the_engine_and_stay_in_the_address(reader, served):
     run = answer({**ASK, "rate": 4, "slots": 16, "prompt": "lognormal:1024:0.5", "paging": "reserve"})["run"]
     assert float(figure(page, "ttft_p95@chunked")) == run["ttft"]["p95"]
     panel.get_by_role("textbox", name="Prompt lengths").fill("lognormal:1024")
-    page.wait_for_function(
-        "() => document.querySelector('p.why')?.innerText.includes('is not a length')", timeout=30_000
-    )
+    page.wait_for_function("() => document.querySelector('p.why')?.innerText.includes('is not a length')")
     assert panel.get_by_role("textbox", name="Prompt lengths").get_attribute("aria-invalid") == "true"
 
 
@@ -281,8 +275,8 @@ def test_ten_million_requests_are_refused_at_once(reader, address):
 def test_odd_addresses_still_show_something(reader, served, place):
     """What cannot be read is left out and said; nothing breaks."""
     page = reader().open(served + place)
-    page.wait_for_selector("[data-work=done]", timeout=60_000)
-    page.wait_for_selector("canvas", timeout=30_000)
+    page.wait_for_selector("[data-work=done]")
+    page.wait_for_selector("canvas")
     assert len(page.inner_text("#finding")) > 20
     assert len(page.inner_text("#made")) > 20
 
@@ -290,7 +284,7 @@ def test_odd_addresses_still_show_something(reader, served, place):
 def test_long_work_tells_how_far_it_is_and_is_cancelled(reader, address):
     """What has come stays, said to be partial; short questions are answered meanwhile; it goes on when asked to."""
     page = reader().open(address + at(load=10, run="requests=200000"))
-    page.get_by_role("button", name="Cancel").wait_for(timeout=60_000)
+    page.get_by_role("button", name="Cancel").wait_for()
     page.wait_for_selector("progress")
     page.wait_for_function("() => /^1 of [1-9]\\d/.test(document.querySelector('[data-work=busy]')?.innerText)")
     page.evaluate("""() => {
@@ -301,7 +295,7 @@ def test_long_work_tells_how_far_it_is_and_is_cancelled(reader, address):
     }""")
     page.get_by_role("textbox", name="Seed").fill("3")  # a new question while the long one is played: it is dropped
     page.wait_for_function("() => decodeURIComponent(location.hash).includes('seed=3')")
-    page.wait_for_function("() => /0 of 1 run.*;1 of [1-9]\\d/.test(said_)", timeout=60_000)  # anew, and on
+    page.wait_for_function("() => /0 of 1 run.*;1 of [1-9]\\d/.test(said_)")  # anew, and on
     page.get_by_role("button", name="Cancel").click()
     page.wait_for_selector("[data-work=stopped]")
     assert "Partial" in page.inner_text("[data-work]")

@@ -22,10 +22,15 @@ SHOWN = """() => [...document.querySelectorAll('aside.why .f')].map((each) => ({
   numbers: (each.querySelector('.sub') ?? each.children[0]).textContent.replace(/^.*?= /, ''),
   value: each.querySelector('b').textContent,
 }))"""
-SETTLED = """(before) => {
+SELECT = """(to) => new Promise((done) => {
+  if (location.hash === to) return done();
+  addEventListener('hashchange', done, { once: true });
+  location.hash = to;
+})"""
+SETTLED = """() => {
   const panel = document.querySelector('aside.why');
   const said = [...panel.querySelectorAll('.f b')].at(-1)?.textContent;
-  return said && said === panel.querySelector('.big b').textContent && panel.innerText !== before;
+  return said && panel.ariaBusy !== 'true' && said === panel.querySelector('.big b').textContent;
 }"""
 CASES = {
     "dense": (LLAMA, [*TIMES, *RATES, *BYTES, "op:down", "op:attention_decode", "op:all_reduce_ffn"]),
@@ -43,13 +48,10 @@ def test_every_number_can_be_worked_out_from_what_is_shown(reader, served, case)
     """F-04, D-103, ux §5: each line of a formula, worked out by hand from the numbers in it, is the figure under it."""
     scenario, subjects = CASES[case]
     page = reader().open(f"{served}#/step?{scenario}")
-    before, lines = "", 0
+    lines = 0
     for subject in subjects:
-        page.evaluate(
-            "(to) => location.hash = to", f"#/step?{scenario}&sel={subject if ':' in subject else f'kpi:{subject}'}"
-        )
-        page.wait_for_function(SETTLED, arg=before)
-        before = page.locator("aside.why").inner_text()
+        page.evaluate(SELECT, f"#/step?{scenario}&sel={subject if ':' in subject else f'kpi:{subject}'}")
+        page.wait_for_function(SETTLED)
         for line in page.evaluate(SHOWN):
             found, shown = by_hand(line["numbers"]), by_hand(line["value"])
             # Half a unit of the third digit (a share has two), and what five digits of the inputs lose.
@@ -97,6 +99,12 @@ def test_a_term_lights_up_what_it_stands_for_and_the_other_way_round(reader, ser
     assert page.locator("aside .term", has_text="peak bandwidth").first.evaluate(ground) != "rgba(0, 0, 0, 0)"
 
 
+DRAWN = """() => {
+  const svg = document.querySelector('svg[aria-label^=Roofline]');
+  const moving = document.getAnimations().some((each) => each.playState === 'running');
+  return svg && !moving && Math.abs(svg.getBoundingClientRect().width - svg.viewBox.baseVal.width) < 1;
+}"""
+"""The chart has been drawn at the width it has now."""
 OVERLAPS = """() => {
   const svg = document.querySelector('svg[aria-label^=Roofline]');
   const box = (each) => each.getBoundingClientRect();
@@ -127,7 +135,7 @@ def test_labels_keep_off_roofs_and_each_other(reader, served, scenario):
     page = reader().open(f"{served}#/step?{scenario}")
     for width in (1440, 1280, 1024, 768, 390):
         page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(150)
+        page.wait_for_function(DRAWN)
         seen = page.evaluate(OVERLAPS)
         assert not seen["found"], (width, seen["found"][:4])
         assert seen["names"] >= 3, width
