@@ -238,7 +238,7 @@ def test_a_config_is_read_in_its_own_encoding(reader, served, encoding):
     text = json.dumps({**CONFIG, "_name_or_path": "größer"}, ensure_ascii=False)
     raw = text.encode(encoding) if encoding != "utf-16-be" else b"\xfe\xff" + text.encode(encoding)
     drop(page, "config.json", f"new Uint8Array({json.dumps(list(raw))})")
-    page.wait_for_function("() => document.querySelector('[data-segment=model] .v').textContent === 'größer'")
+    page.wait_for_function("() => document.querySelector('[data-segment=model] .v')?.textContent === 'größer'")
 
 
 DROPS = """(files) => {
@@ -260,7 +260,7 @@ def test_what_else_may_be_dropped_or_pasted_says_what_to_do(reader, served):
         page.evaluate(DROPS, files)
         page.wait_for_function(f"(words) => {said}", arg=words)
     page.evaluate(DROPS, [["tokenizer.json", "{}"], ["config.json", json.dumps({**CONFIG, "_name_or_path": "mine"})]])
-    page.wait_for_function("() => document.querySelector('[data-segment=model] .v').textContent === 'mine'")
+    page.wait_for_function("() => document.querySelector('[data-segment=model] .v')?.textContent === 'mine'")
     assert page.locator("[role=alert]").count() == 0  # what was wrong before is mended
     page.click("[data-segment=model]")
     box = page.get_by_role("combobox", name="Models")
@@ -271,4 +271,4 @@ def test_what_else_may_be_dropped_or_pasted_says_what_to_do(reader, served):
     page.keyboard.press("Escape")
     page.keyboard.press("Control+k")
     page.get_by_role("combobox", name="Find or change").fill("huggingface.co/someone/new-model-7b")
-    page.wait_for_function("() => document.querySelector('#commands').textContent.includes('Nothing is fetched')")
+    page.wait_for_function("() => document.querySelector('#commands')?.textContent.includes('Nothing is fetched')")

@@ -30,7 +30,7 @@ SELECT = """(to) => new Promise((done) => {
 SETTLED = """() => {
   const panel = document.querySelector('aside.why');
   const said = [...panel.querySelectorAll('.f b')].at(-1)?.textContent;
-  return said && panel.ariaBusy !== 'true' && said === panel.querySelector('.big b').textContent;
+  return said && panel.ariaBusy !== 'true' && said === panel.querySelector('.big b')?.textContent;
 }"""
 CASES = {
     "dense": (LLAMA, [*TIMES, *RATES, *BYTES, "op:down", "op:attention_decode", "op:all_reduce_ffn"]),
