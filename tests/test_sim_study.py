@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rooflab import api
 from rooflab.api.resolve import setting_of
@@ -193,7 +195,10 @@ def test_one_request_through_two_phases_by_hand():
 
 
 def test_blocks_stay_with_the_prefill_side_until_the_transfer_ends():
-    """Ten blocks of 16 tokens hold one prompt of 96 (six blocks) and not two: the second waits for the first one's last byte."""
+    """Ten blocks of 16 tokens hold one prompt of 96 (six blocks) and not two: the second waits for the first one's last byte.
+
+    Its own cache sets out at the next boundary of the decode side, which is the end of the first answer.
+    """
     tight = msgspec.structs.replace(ROOM, blocks=10, block_tokens=16)
     traffic = Traffic(arrival=[0.0, 0.0], prompt=[96, 96], output=[2, 2])
     link = Transfer(bytes_per_token=100.0, bandwidth=1e6, latency=0.25)
@@ -203,11 +208,82 @@ def test_blocks_stay_with_the_prefill_side_until_the_transfer_ends():
     last = SURFACE.mixed(0, 0, [(1, 95)])
     a, b, _ = SURFACE.segment(1, 97)
     assert run.admitted == [0, prompt + way]
-    assert run.first == [prompt + way + last, 2 * (prompt + way) + last]
+    end = prompt + way + last + a + b * 97
+    assert end > 2 * prompt + way
+    assert run.first == [prompt + way + last, end + way + last]
     assert run.finish == [first + a + b * 97 for first in run.first]
     assert [row[7] for row in run.logs[0]] == [6, 6]  # blocks in use during either prompt, never twelve
     roomy = simulate_split(traffic, Stage(SURFACE, ROOM, 1), Stage(SURFACE, ROOM, 1), link)
     assert roomy.admitted == [0, 0]  # where there is room for both, they share an iteration
+
+
+def test_a_cache_sets_out_when_the_decode_side_has_taken_its_blocks():
+    """Ten blocks on the decode side hold one prompt of 96 tokens (six blocks, then seven) and not two.
+
+    Both prompts are computed together. The second cache waits until the first request has ended, though the link is free and the
+    decode side idles meanwhile; the first one's blocks are taken while its cache travels.
+    """
+    tight = msgspec.structs.replace(ROOM, blocks=10, block_tokens=16)
+    traffic = Traffic(arrival=[0.0, 0.0], prompt=[96, 96], output=[2, 2])
+    link = Transfer(bytes_per_token=100.0, bandwidth=1e6, latency=0.25)
+    run = simulate_split(traffic, Stage(SURFACE, ROOM, 1), Stage(SURFACE, tight, 1), link)
+    run.check()
+    prompts = SURFACE.mixed(0, 0, [(96, 0), (96, 0)])
+    way = round(math.ldexp(96 * 100.0 / 1e6, 44)) + round(math.ldexp(0.25, 44))
+    last = SURFACE.mixed(0, 0, [(1, 95)])
+    a, b, _ = SURFACE.segment(1, 97)
+    turn = way + last + a + b * 97
+    assert run.finish == [prompts + turn, prompts + 2 * turn]
+    assert run.preempted == [0, 0]
+    roomy = simulate_split(traffic, Stage(SURFACE, ROOM, 1), Stage(SURFACE, ROOM, 1), link)
+    assert roomy.finish[1] < run.finish[1]
+
+
+def test_a_full_decode_side_keeps_the_prefill_side_full():
+    """Three prompts of six blocks, twelve on the prefill side: the third is admitted when the second's cache has gone, and that
+    sets out when the first request has ended on the decode side."""
+    before, after = (msgspec.structs.replace(ROOM, blocks=blocks, block_tokens=16) for blocks in (12, 10))
+    traffic = Traffic(arrival=[0.0] * 3, prompt=[96] * 3, output=[2] * 3)
+    link = Transfer(bytes_per_token=100.0, bandwidth=1e9)
+    run = simulate_split(traffic, Stage(SURFACE, before, 1), Stage(SURFACE, after, 1), link)
+    run.check()
+    way = round(math.ldexp(96 * 100.0 / 1e9, 44))
+    assert run.admitted[:2] == [0, 0]
+    assert run.admitted[2] == SURFACE.mixed(0, 0, [(96, 0), (96, 0)]) + way  # the first one's blocks suffice
+    one = msgspec.structs.replace(before, blocks=11)
+    run = simulate_split(traffic, Stage(SURFACE, one, 1), Stage(SURFACE, after, 1), link)
+    assert run.admitted[2] == run.finish[0] + way
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    blocks=st.tuples(st.sampled_from([33, 40, 200]), st.sampled_from([33, 36, 50, 200])),
+    slots=st.sampled_from([1, 2, 5, 64]),
+    budget=st.sampled_from([8, 64, 8192]),
+    asynchronous=st.booleans(),
+    caching=st.booleans(),
+    bandwidth=st.sampled_from([1e12, 1e6, 1e5]),
+    counts=st.sampled_from([(1, 1), (2, 1), (1, 3)]),
+)
+def test_divided_runs_obey_the_laws_in_little_room(
+    seed, blocks, slots, budget, asynchronous, caching, bandwidth, counts
+):
+    """A-054: with pools that barely hold the largest request everybody is served, whatever is preempted, no block is lost, and
+    no first token is there before its prompt, its way and its last token could be."""
+    plain = {"slots": slots, "budget": budget, "asynchronous": asynchronous, "caching": caching, "block_tokens": 16}
+    before, after = (Stage(SURFACE, Limits(blocks=b, **plain), n) for b, n in zip(blocks, counts, strict=True))
+    traffic = open_loop(40, 30.0, lengths("uniform:20:400", "p"), lengths("uniform:1:120", "o"), seed=seed)
+    link = Transfer(bytes_per_token=100.0, bandwidth=bandwidth)
+    run = simulate_split(traffic, before, after, link)
+    run.check()
+    assert run.complete
+    assert not run.refused
+    assert min(run.finish) > 0
+    for request, prompt in enumerate(traffic.prompt):
+        if traffic.output[request] > 1:
+            way = round(math.ldexp(link.seconds(prompt), 44))
+            assert run.first[request] >= run.admitted[request] + SURFACE.mixed(0, 0, [(1, 0)]) + way
 
 
 def test_a_new_prompt_finds_the_room_that_is_left_beside_held_blocks():

@@ -29,7 +29,7 @@ class Replica:
 
     __slots__ = (
         "_advances", "_block", "_budget", "_cache", "_decoding", "_fickle", "_first_gap", "_free", "_grows", "_in_flight",
-        "_inbox", "_key", "_landed", "_ledger", "_lent", "_lent_until", "_longest_jump", "_made", "_mixes", "_next", "_order",
+        "_inbox", "_key", "_landed", "_ledger", "_longest_jump", "_made", "_mixes", "_next", "_order",
         "_output", "_paged", "_partial", "_place", "_pool", "_priority", "_prompt", "_ranks", "_ready", "_refills", "_running",
         "_seen", "_slope", "_slots", "_stack", "_start", "_surface", "_tokens", "_waiting", "count", "events", "host", "limits",
         "log", "on_finish", "outstanding", "prefilled", "prompts", "time",
@@ -44,10 +44,8 @@ class Replica:
         policy: Policy,
         *,
         on_finish: Callable[[int, int], None] | None = None,
-        lent_until: Callable[[int], int] | None = None,
         longest_jump: int = _ENDLESS,
     ):
-        """`lent_until`: when a finished request's blocks come back, which others may be reading still."""
         self.limits, self._surface, self._ledger = limits, surface, ledger
         self._prompt, self._output = traffic.prompt, traffic.output
         self._priority = traffic.priority
@@ -77,7 +75,6 @@ class Replica:
         """Tokens a preempted request had made."""
         self._partial: tuple[int, int, int] | None = None
         self._in_flight: list[int] = []
-        self._lent_until, self._lent = lent_until, list[tuple[int, int]]()
         # the flight: iterations decided and not yet landed
         self._start = self._seen = self._landed = self.count = self._first_gap = self._slope = self._tokens = 0
         self.time = NEVER
@@ -124,8 +121,6 @@ class Replica:
             self._seen = self.time
         decoding = self._decoding
         while True:
-            while self._lent and self._lent[0][0] <= self._seen:
-                self._give_back(heappop(self._lent)[1])
             short = self._paged and decoding.blocks_now() > self._free
             if (short or self._partial is not None or self._may_admit()) and self._compose(short):
                 return
@@ -135,16 +130,18 @@ class Replica:
             if self._in_flight or self._seen < self.time:
                 self._release_in_flight()
                 self._seen = self.time
-            elif self._lent or not (self._stack or self._waiting):
+            elif self._may_rest():
                 break
         self._landed = self.time
         self.time = self._next_cause()
 
+    def _may_rest(self) -> bool:
+        """Whether nothing that waits could start now, when nobody runs."""
+        return not (self._stack or self._waiting)
+
     def _next_cause(self) -> int:
-        """When an idle replica has something to do: the next arrival, or blocks that come back for what waits already."""
-        back = self._lent[0][0] if self._lent else NEVER
-        arrival = self._inbox[self._next][0] if self._next < len(self._inbox) else NEVER
-        return back if arrival <= self._seen and self._lent else min(back, max(self.time, arrival))
+        """When an idle replica has something to do."""
+        return max(self.time, self._inbox[self._next][0]) if self._next < len(self._inbox) else NEVER
 
     def _land(self) -> None:
         """The iterations in flight have run: tokens, blocks, first tokens and completions."""
@@ -195,14 +192,10 @@ class Replica:
         self._decoding.add(request, self._prompt[request] + made, left)
 
     def _release(self, request: int) -> None:
-        """A finished request gives back its slot, and its blocks as soon as nobody reads them."""
+        """A finished request gives back its slot and its blocks."""
         self._running -= 1
         del self._place[request]
-        back = self._lent_until(request) if self._lent_until is not None else 0
-        if back > self._seen:
-            heappush(self._lent, (back, request))
-        else:
-            self._give_back(request)
+        self._give_back(request)
 
     def _give_back(self, request: int) -> None:
         stored = self._prompt[request] + self._output[request] - 1
@@ -492,6 +485,10 @@ class Replica:
             return
         if self._key is None and (self._stack or (self._inbox[self._next][0] <= self._seen)):
             return
+        self._shorten(arrival)
+
+    def _shorten(self, arrival: int) -> None:
+        """Lets the stretch in flight end at the first boundary that sees an arrival."""
         distance = arrival - self._start
         extra = 1 if self.limits.asynchronous else 0
         count = extra + iterations(self._first_gap, self._slope, distance) if distance > 0 else 1

@@ -1,9 +1,9 @@
 """Prefill and decode on replicas of their own, with the cache entries of each prompt carried over a link.
 
 A prompt is computed on a prefill replica, its cache entries travel over that replica's link, first come first served, and the
-decode replica computes the last prompt token again and makes the first token, as vLLM does. Cache is taken on the decode side
-when a request starts there; on the prefill side it is held until the last byte has arrived, so a slow link leaves less room for
-prompts.
+decode replica computes the last prompt token again and makes the first token, as vLLM does. The cache sets out when the decode
+side has taken its blocks, which then wait for it; on the prefill side it is held until the last byte has arrived. So a slow link
+leaves less room on both sides, and a decode side without room keeps the prefill side's blocks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from rooflab.sim.arrivals import Arrivals
 from rooflab.sim.clock import NEVER, ticks
 from rooflab.sim.cluster import Transfer, Watch, refused
 from rooflab.sim.engine import Replica
+from rooflab.sim.remote import DecodeReplica, PrefillReplica
 from rooflab.sim.run import Run, came, hosted
 from rooflab.sim.running import Ledger
 from rooflab.sim.schedule import Limits, Router, policy, router
@@ -47,41 +48,53 @@ class _Split:
         self.ledgers = (Ledger(len(traffic)), Ledger(len(traffic)))
         first_token = msgspec.structs.replace(traffic, output=[1] * len(traffic))
         self.refused = {**refused(traffic, decode.limits), **refused(first_token, prefill.limits)}
-        self._arrived = [0] * len(traffic)
         rule = policy("chunked")
-        self.groups = [
-            [
-                Replica(
-                    requests, self.ledgers[phase], stage.surface, stage.limits, rule, on_finish=end, lent_until=lent
-                )
-                for _ in range(stage.count)
-            ]
-            for phase, (stage, requests, end, lent) in enumerate(
-                (
-                    (prefill, first_token, self._prompt_done, self._arrived.__getitem__),
-                    (decode, traffic, self._answered, None),
-                )
+        self.before = [
+            PrefillReplica(
+                first_token, self.ledgers[0], prefill.surface, prefill.limits, rule,
+                on_finish=self._prompt_done, reads=lambda request: traffic.output[request] > 1,
             )
+            for _ in range(prefill.count)
+        ]  # fmt: skip
+        after = [
+            DecodeReplica(
+                traffic,
+                self.ledgers[1],
+                decode.surface,
+                decode.limits,
+                rule,
+                on_finish=self._answered,
+                fetch=self._fetch,
+            )
+            for _ in range(decode.count)
         ]
+        self.groups: list[list[Replica]] = [[*self.before], [*after]]
         self._numbered = [0, 0]
         self._link_free = [0] * prefill.count
+        self._touched: list[tuple[int, int]] = []
         self.done = 0
         self._arrivals = Arrivals(traffic, self.ledgers[0], self.bits, self.refused, self.reach)
         self._pending: list[tuple[int, int, int]] = [(at, 0, request) for at, request in self._arrivals.first()]
         heapify(self._pending)
 
     def _prompt_done(self, request: int, moment: int) -> None:
-        """The cache entries queue for their replica's link; a one-token answer is there already."""
+        """The request goes on to the decode side; a one-token answer is there already."""
         if self.traffic.output[request] == 1:
             self.ledgers[1].first[request] = self.ledgers[1].finish[request] = moment
             self._answered(request, moment)
             return
+        self.ledgers[1].arrival[request] = moment
+        heappush(self._pending, (moment, 1, request))
+
+    def _fetch(self, request: int, moment: int) -> int:
+        """The cache entries queue for their replica's link; returns when they have arrived."""
         link = self.ledgers[0].replica[request]
         start = max(moment, self._link_free[link])
         self._link_free[link] = start + ticks(self.transfer.seconds(self.traffic.prompt[request]), self.bits)
         there = self._link_free[link] + ticks(self.transfer.latency, self.bits)
-        self.ledgers[1].arrival[request] = self._arrived[request] = there
-        heappush(self._pending, (there, 1, request))
+        self.before[link].told(request, there)
+        self._touched.append((0, link))
+        return there
 
     def _answered(self, request: int, moment: int) -> None:
         self.done += 1
@@ -93,8 +106,6 @@ class _Split:
         index = stage.routing.pick(self._numbered[phase], self.traffic.prompt[request], replicas)
         self._numbered[phase] += 1
         self.ledgers[phase].replica[request] = index
-        if phase:
-            replicas[index].prefilled[request] = self.traffic.prompt[request] - 1
         replicas[index].push(request)
         return phase, index
 
@@ -118,8 +129,11 @@ class _Split:
                     return False
             else:
                 return True
-            if groups[phase][index].time < NEVER:
-                heappush(events, (groups[phase][index].time, phase, index))
+            self._touched.append((phase, index))
+            for phase, index in self._touched:
+                if groups[phase][index].time < NEVER:
+                    heappush(events, (groups[phase][index].time, phase, index))
+            self._touched.clear()
 
 
 def simulate_split(
