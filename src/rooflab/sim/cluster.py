@@ -96,6 +96,8 @@ class Cluster:
             Replica(traffic, self.ledger, surface, limits, rule, on_finish=self._finished, longest_jump=longest_jump)
             for _ in range(replicas)
         ]
+        self._asked = [-1]
+        self._seen = [_Seen(replica, self._asked) for replica in self.replicas]
         self.done = self._events = self._numbered = 0
         self._arrivals = Arrivals(traffic, self.ledger, self.bits, self.refused, self.reach)
         self._pending: list[tuple[int, int]] = self._arrivals.first()
@@ -156,8 +158,8 @@ class Cluster:
             self._drain(replica)
 
     def _route(self, request: int) -> Replica:
-        seen = [_Seen(replica, request) for replica in self.replicas] if self.routing.looks else self.replicas
-        index = self.routing.pick(self._numbered, self.traffic.prompt[request], seen)
+        self._asked[0] = request
+        index = self.routing.pick(self._numbered, self.traffic.prompt[request], self._seen)
         self._numbered += 1
         self.ledger.replica[request] = index
         self.replicas[index].push(request)
@@ -186,17 +188,18 @@ class Cluster:
 class _Seen:
     """What a router sees of a replica: its load, and what it knows of the request to be routed."""
 
-    __slots__ = ("_replica", "_request")
+    __slots__ = ("_asked", "_replica")
 
-    def __init__(self, replica: Replica, request: int):
-        self._replica, self._request = replica, request
+    def __init__(self, replica: Replica, asked: list[int]):
+        self._replica, self._asked = replica, asked
+        """The request, as the only entry of a list that all share."""
 
     @property
     def outstanding(self) -> int:
         return self._replica.outstanding
 
     def known(self, number: int) -> int:
-        return self._replica.known(self._request)
+        return self._replica.known(self._asked[0])
 
 
 def simulate(

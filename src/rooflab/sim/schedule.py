@@ -153,7 +153,8 @@ class LeastLoaded:
     looks = True
 
     def pick(self, number: int, prompt: int, replicas: Sequence[Load]) -> int:
-        return min(range(len(replicas)), key=lambda index: replicas[index].outstanding)
+        loads = [replica.outstanding for replica in replicas]
+        return loads.index(min(loads))
 
 
 class PrefixAware:
