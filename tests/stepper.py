@@ -75,6 +75,7 @@ class Stepper:
         ]  # fmt: skip
         self.follows = traffic.follows
         self.think = traffic.think
+        self.unsent = [i for i, r in enumerate(self.reqs) if r.arrival < 0] if traffic.users else []
         self.hashed = traffic.hashes is not None
         unit = traffic.hash_tokens // limits.block_tokens if self.hashed else 0
         self.unit_tokens = traffic.hash_tokens
@@ -334,10 +335,12 @@ class Stepper:
 
     def after(self, finished, now):
         for req in finished:
-            for other in self.reqs:
-                if self.follows and self.follows[other.number] == req.number:
-                    other.arrival = now + self.think(other.number)
-                    self.future.append(other)
+            others = [o for o in self.reqs if self.follows and self.follows[o.number] == req.number]
+            if self.unsent:
+                others.append(self.reqs[self.unsent.pop(0)])
+            for other in others:
+                other.arrival = now + (round(self.think[other.number] * 2**self.surface.bits) if self.think else 0)
+                self.future.append(other)
 
     def run(self):
         now, seen, self.lag = 0, 0, []

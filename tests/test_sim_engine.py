@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from stepper import Stepper
 
@@ -24,7 +24,7 @@ from rooflab.sim.engine import Replica
 from rooflab.sim.running import Ledger
 from rooflab.sim.schedule import POLICIES, Limits
 from rooflab.sim.surface import LineSurface
-from rooflab.sim.traffic import Traffic, closed_loop, lengths, open_loop
+from rooflab.sim.traffic import Traffic, burst, closed_loop, conversations, lengths, open_loop
 from rooflab.units import InputError
 
 CASES = 2000
@@ -191,6 +191,85 @@ def test_event_skipping_equals_stepping_bit_for_bit(part):
     assert skipped > 200
     assert swapped > 100
     assert ranked > 100
+
+
+def chained(seed):
+    """A random workload whose requests come after others: sent by a few users, or each after one before it."""
+    rng, found = random.Random(f"chained {seed}"), case(seed)
+    count = len(found.traffic)
+    think = [rng.choice([0, 0, 1, rng.randint(1, 5000)]) / 2**20 for _ in range(count)]
+    users = rng.randint(1, min(9, count))
+    if rng.random() < 0.6:
+        arrival = [rng.choice([0, rng.randint(0, 900)]) / 2**20 for _ in range(users)] + [None] * (count - users)
+        return found, msgspec.structs.replace(found.traffic, arrival=arrival, users=users, think=think)
+    follows = [rng.randint(0, r - 1) if r and rng.random() < 0.8 else None for r in range(count)]
+    arrival = [0.0 if before is None else None for before in follows]
+    return found, msgspec.structs.replace(found.traffic, arrival=arrival, follows=follows, think=think)
+
+
+def test_requests_that_come_after_others_equal_stepping():
+    """A-050, A-054, B-072: users and chains of requests, with pauses, under every policy and limit: the same arrivals, first
+    tokens and ends, and nobody is forgotten."""
+    preempted = 0
+    for seed in range(700):
+        found, traffic = chained(seed)
+        run = simulate(traffic, found.surface, found.limits, rule=found.policy)
+        run.check()
+        ticks = [-1 if at is None else round(at * 2**20) for at in traffic.arrival]
+        slow = Stepper(traffic, found.surface, found.limits, found.policy, ticks)
+        slow.run()
+        for name in ("arrival", "admitted", "first", "finish", "preempted"):
+            assert getattr(run, name) == [getattr(request, name) for request in slow.reqs], f"seed {seed}: {name}"
+        preempted += sum(run.preempted)
+    assert preempted > 200
+
+
+@settings(max_examples=80)
+@given(
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(["open", "users", "conversations", "burst"]),
+    policy=st.sampled_from(list(POLICIES)),
+    blocks=st.sampled_from([70, 90, 400]),
+    slots=st.sampled_from([1, 3, 16, 64]),
+    budget=st.sampled_from([16, 512, 8192]),
+    asynchronous=st.booleans(),
+    cache=st.sampled_from(["plain", "caching", "swap", "both"]),
+    replicas=st.sampled_from([1, 3]),
+    routing=st.sampled_from(["round_robin", "least_loaded", "prefix_aware", "length_tiers"]),
+    reach=st.sampled_from([0.0, 0.01]),
+)
+def test_whatever_is_combined_obeys_the_laws(
+    seed, kind, policy, blocks, slots, budget, asynchronous, cache, replicas, routing, reach
+):
+    """A-054, B-079: everybody is served or refused by name, tokens and blocks are conserved, the clock never runs back, the same
+    seed gives the same run, and slots are held for no longer than requests are in the system."""
+    p, o = lengths("uniform:1:600", "p"), lengths("geometric:60", "o")
+    made = {
+        "open": lambda: open_loop(50, 20.0, p, o, seed=seed),
+        "users": lambda: closed_loop(50, 12, p, o, seed=seed, think=0.05),
+        "conversations": lambda: conversations(
+            12, 4, 5.0, lengths("uniform:1:150", "p"), lengths(20, "o"), seed=seed, think=1.0
+        ),
+        "burst": lambda: burst(50, p, o, seed=seed),
+    }[kind]
+    host = {"host_blocks": 60, "swap_time": 1e-5} if cache in ("swap", "both") else {}
+    limits = Limits(
+        blocks=blocks, slots=slots, budget=budget, asynchronous=asynchronous, caching=cache in ("caching", "both"), reach=reach,
+        **host,
+    )  # fmt: skip
+    run, again = (
+        simulate(made(), SURFACE, limits, policy_name=policy, replicas=replicas, routing=routing) for _ in range(2)
+    )
+    run.check()
+    assert (run.arrival, run.first, run.finish, run.logs) == (again.arrival, again.first, again.finish, again.logs)
+    served = [r for r in range(len(run)) if run.finish[r] >= 0]
+    assert len(served) + len(run.refused) == len(run)
+    held = sum(row[2] * row[6] for log in run.logs for row in log)
+    stay = sum(run.finish[r] - run.admitted[r] for r in served)
+    late = sum(row[2] for log in run.logs for row in log) * slots if asynchronous else 0
+    assert held <= stay + late
+    if not asynchronous and not any(run.preempted):
+        assert held == stay
 
 
 def test_the_longest_stretch_does_not_matter():

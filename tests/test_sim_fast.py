@@ -58,7 +58,8 @@ def fitted(seed):
     """A case that the loop takes: its limits, policy and surface changed where it would not, ties made anew."""
     rng = random.Random(f"fast {seed}")
     found = crowd() if seed < 0 else case(seed)
-    limits = msgspec.structs.replace(found.limits, caching=False, host_blocks=0)
+    way = random.Random(f"way {seed}").choice([0, 0, 77]) / 2**20
+    limits = msgspec.structs.replace(found.limits, caching=False, host_blocks=0, reach=way)
     surface = (
         Grid(rng) if rng.random() < 0.7 else LineSurface(*[rng.randint(1, 999) / 2**20 for _ in range(4)], bits=20)
     )

@@ -559,6 +559,8 @@ def test_what_the_host_adds_to_an_iteration():
         ({"policies": "chunked,fast"}, "policies"),
         ({"policy": "fast"}, "chunked"),
         ({"kv_tokens": 100, "rate": 1}, "no request fits"),
+        ({"kv_tokens": 100, "rate": 1, "disaggregate": "1:1"}, "no request fits: 1,024 \\+ 256 tokens"),
+        ({"prompt": 131_000, "output": 100, "rate": 1}, "longest context of 131,072"),
         ({"on": "t4", "model": "llama-3.1-70b"}, "memory"),
         ({"caching": True, "paging": "reserve", "rate": 1}, "caching"),
         ({"turns": 3, "concurrency": 4}, "turns"),
@@ -597,6 +599,23 @@ def test_every_study_answers_in_plain_json(more):
     report = api.answer({**ASK, **more})
     json.dumps(report, allow_nan=False)
     msgspec.convert(report, api.simulate_asks.SimulateReport)
+
+
+@pytest.mark.parametrize(
+    "apart", [{}, {"replicas": 2, "routing": "least_loaded"}, {"disaggregate": "1:1", "link": "50 GB/s"}]
+)
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [([0.5, 131_000, 100], "131,000 + 100 tokens exceed the model's longest context of 131,072"),
+     ([0.5, 5000, 10], "5,000 + 10 tokens exceed the 4,096 the cache holds")],
+)  # fmt: skip
+def test_a_request_that_can_never_run_is_refused_by_name_and_the_rest_are_served(row, why, apart):
+    """A-054: neither a hang nor a silent loss, on one engine, on several and divided."""
+    room = 400_000 if row[1] > 100_000 else 4096
+    report = api.answer({**ASK, "arrivals": [[0, 100, 5], row, [1, 200, 5]], "kv_tokens": room, **apart})
+    assert (report["run"]["served"], report["run"]["refused"]) == (2, 1)
+    assert report["refused"] == {"1": why}
+    assert any(why in note for note in report["notes"])
 
 
 def test_a_swap_is_priced_over_the_host_link():

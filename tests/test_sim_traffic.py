@@ -156,6 +156,9 @@ def test_the_usual_formats_are_read(text, arrivals):
         (GOOD + "soon,10,1\n", "line 4"),
         (GOOD + "2,10\n", "line 4"),
         (GOOD + "2,1e30,1\n", "line 4"),
+        (GOOD + "1e300,10,1\n", "seconds"),
+        (GOOD + "1e18,10,1\n", "seconds"),
+        (GOOD + "1e999,10,1\n", "line 4"),
         ('{"timestamp": 1, "input_length": 5, "output_length": 2}\n[1]\n', "line 2"),
         ('{"timestamp": 1, "input_length": 5, "output_length": 2}\n{"a": 1}\n', "line 2"),
         ('{"timestamp": 1, "input_length": 5, "output_length": 2}\n{broken\n', "line 2"),
@@ -174,6 +177,22 @@ def test_a_missing_or_binary_file_is_refused(tmp_path):
     for path in (tmp_path / "none.csv", tmp_path / "b.csv", tmp_path):
         with pytest.raises(InputError, match="trace"):
             traces.read(path)
+
+
+def test_requests_of_one_name_are_still_so_many_requests():
+    """A column of names is not ours to judge: equal ones are three requests, and equal moments keep the file's order."""
+    traffic = traces.parse("request_id,arrival,prompt,output\n7,1,10,5\n7,0,20,5\n7,1,30,5\n", "t.csv")
+    assert (traffic.arrival, traffic.prompt) == ([0.0, 1.0, 1.0], [20, 10, 30])
+
+
+@pytest.mark.parametrize("names", [[], [1], [1, 1, 1, 1], [1, 2, 3, 4, 5, 6, 7, 8, 9]])
+def test_hashes_may_name_less_or_more_than_a_prompt(names):
+    """A-054: what they do not name is nobody else's; no block is lost, and nothing is found that was not there."""
+    row = '{"timestamp": %d, "input_length": 2100, "output_length": 5, "hash_ids": %s}\n'
+    traffic = traces.parse("".join(row % (1000 * i, names) for i in range(4)), "t.jsonl")
+    run = simulate(traffic, LineSurface(0.01), Limits(blocks=400, caching=True))
+    run.check()
+    assert run.cached == [0, *[min(len(names), 4) * 512] * 3]
 
 
 @given(st.text(max_size=200))

@@ -315,6 +315,7 @@ def setup_of(ask: SimulateAsk, setting: Setting, source: Source) -> tuple[study.
         budget=ask.budget,
         kv=ask.paging,
         reach=reach,
+        context=setting.model.max_context or None,
         chunked=ask.chunked,
         asynchronous=ask.ahead,
         caching=ask.caching,

@@ -103,7 +103,7 @@ class PrefixCache:
         if self._hashes is None:
             return
         held, names = self._held[request], self._hashes[request]
-        for index in range(len(held), min(tokens, self._prompt[request]) // self._unit_tokens):
+        for index in range(len(held), min(len(names), min(tokens, self._prompt[request]) // self._unit_tokens)):
             name = names[index]
             if name in self._used or name in self._idle:
                 held.append(None)

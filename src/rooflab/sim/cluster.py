@@ -50,12 +50,17 @@ def refused(traffic: Traffic, limits: Limits) -> dict[int, str]:
     reasons: dict[int, str] = {}
     most = limits.blocks * limits.block_tokens
     whole = most if limits.chunked else min(most, limits.budget)
-    if _most(traffic.prompt) + _most(traffic.output) - 1 <= whole:
+    context = limits.context or whole + 1
+    if _most(traffic.prompt) + _most(traffic.output) <= min(whole + 1, context):
         return reasons
     traffic = traffic.listed()
     for request, (prompt, output) in enumerate(zip(traffic.prompt, traffic.output, strict=True)):
         stored = prompt + output - 1
-        if -(-stored // limits.block_tokens) > limits.blocks:
+        if limits.context is not None and stored >= limits.context:
+            reasons[request] = (
+                f"{prompt:,} + {output:,} tokens exceed the model's longest context of {limits.context:,}"
+            )
+        elif -(-stored // limits.block_tokens) > limits.blocks:
             reasons[request] = f"{prompt:,} + {output:,} tokens exceed the {most:,} the cache holds"
         elif stored > whole:
             reasons[request] = f"{prompt:,} + {output:,} tokens exceed an iteration of {limits.budget:,}, unchunked"
@@ -64,7 +69,7 @@ def refused(traffic: Traffic, limits: Limits) -> dict[int, str]:
         every = (
             "no request fits" if len(reasons) == len(traffic) else f"request {first} never fits and others follow it"
         )
-        raise InputError(f"{every}: {reasons[first]}; use shorter requests or more memory")
+        raise InputError(f"{every}: {reasons[first]}; use shorter requests, more memory or a longer context")
     return reasons
 
 

@@ -32,6 +32,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Whether a prompt may be computed over several iterations."""
     whole_prompt: bool = True
     """Whether admission needs free blocks for the whole prompt, not only for its first chunk."""
+    context: Positive | None = None
+    """Tokens a request may have in all: max_model_len, the model's longest context."""
     reach: Annotated[float, msgspec.Meta(ge=0, le=1e6)] = 0.0
     """Seconds from a request's arrival until the scheduler knows of it: tokenising, queues between processes."""
     asynchronous: bool = False

@@ -47,7 +47,8 @@ class _Split:
         self.reach = ticks(prefill.limits.reach, self.bits)
         self.ledgers = (Ledger(len(traffic)), Ledger(len(traffic)))
         first_token = msgspec.structs.replace(traffic, output=[1] * len(traffic))
-        self.refused = {**refused(traffic, decode.limits), **refused(first_token, prefill.limits)}
+        whole = refused(traffic, decode.limits)
+        self.refused = {**refused(first_token, prefill.limits), **whole}
         rule = policy("chunked")
         self.before = [
             PrefillReplica(

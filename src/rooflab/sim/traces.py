@@ -34,6 +34,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "hashes": ("hash_ids", "block_hashes"),
 }  # fmt: skip
 _SCALES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+LATEST = 1e9
+"""Seconds from the first arrival to the last at most: 31 years."""
 MOONCAKE_BLOCK = 512
 """Tokens a Mooncake hash covers."""
 
@@ -181,6 +183,10 @@ def _traffic(
     found.sort(key=lambda item: item[0])
     arrival, prompt, output, priority, session, hashes = (list(column) for column in zip(*found, strict=True))
     start = arrival[0]
+    if arrival[-1] - start > LATEST:
+        raise InputError(
+            f"trace: {name} lasts {arrival[-1] - start:,.0f} s, more than {LATEST:,.0f}; write its times in seconds"
+        )
     return Traffic(
         arrival=[moment - start for moment in arrival],
         prompt=prompt,
