@@ -34,8 +34,8 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "hashes": ("hash_ids", "block_hashes"),
 }  # fmt: skip
 _SCALES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-LATEST = 1e9
-"""Seconds from the first arrival to the last at most: 31 years."""
+LATEST = 30 * 365 * 86_400.0
+"""Seconds from the first arrival to the last at most: thirty years."""
 MOONCAKE_BLOCK = 512
 """Tokens a Mooncake hash covers."""
 
