@@ -32,7 +32,6 @@ CHECKS = {
 
 
 def main(args):
-    os.environ["PYTHONUTF8"] = "1"  # a venv's Python finds a checkout in a folder of any name, whatever the locale
     if args[:1] == ["test"]:
         install("test")
         return test(args[1:])
@@ -74,6 +73,8 @@ def install(kind):
     say("installing pinned packages into " + str(VENV) + ", once")
     pip_install(pip, "--require-hashes", "-r", LOCKS[kind])
     pip_install(pip, "--no-build-isolation", "--no-deps", "-e", ROOT)
+    for link in (VENV / "lib").glob("**/*rooflab*.pth"):  # plain letters: Python reads it in the locale's encoding
+        link.write_text(os.path.relpath(ROOT / "src", link.parent))
     for stamp, want in stamps.items():
         stamp.write_text(want)
     if PAGE_FAILED.exists():

@@ -110,3 +110,15 @@ def test_check_runs_everything_and_says_what_failed(checkout):
     assert asked(checkout) == ["-m pytest tests/test_units.py -x"]
     assert run(checkout, "x").returncode == 7  # the development pins hold all the others: nothing to install
     assert asked(checkout) == ["-m rooflab x"]
+
+
+def test_the_checkout_may_lie_in_a_folder_of_any_letters(checkout, tmp_path):
+    """F-10: a venv's Python reads where the checkout is in the locale's encoding, which under LC_ALL=C is ASCII."""
+    moved = tmp_path / "büro 日本"
+    checkout.rename(moved)
+    packages = moved / ".venv/lib/python3.11/site-packages"
+    packages.mkdir(parents=True)
+    link = packages / "_rooflab.pth"
+    link.write_text(str(moved / "src"), encoding="utf-8")
+    assert run(moved, "estimate").returncode == 7
+    assert link.read_text(encoding="ascii") == "../../../../src"

@@ -33,25 +33,12 @@ def answer_explain(ask: ExplainAsk) -> ExplainReport:
     """The formulas behind one number of an estimate or of a step."""
     setting = setting_of(ask)
     one = _Asked(ask, setting)
-    subjects: dict[str, Callable[[_Asked], list[Line]]] = {
-        "ttft": _ttft,
-        "tpot": _tpot,
-        "e2e": _e2e,
-        "output_throughput": _throughput,
-        "cost": _cost,
-        "energy": _energy,
-        "kv": _kv,
-        "weights": _weights,
-        "workspace": _workspace,
-        "memory": _memory,
-        "throughput_per_device": _per_device,
-        "tokens_per_second_per_user": _per_user,
-        "bandwidth_share": _bandwidth_share,
-    }
-    if ask.op in subjects:
-        lines, basis = subjects[ask.op](one), _MEMORY.get(ask.op) or one.basis
+    name = ask.op.removeprefix("memory.")
+    subject = _SUBJECTS.get(_SPELLED.get(name, name))
+    if subject is not None:
+        lines, basis = subject(one), _MEMORY.get(_SPELLED.get(name, name)) or one.basis
     else:
-        item, step = _find(ask, setting, list(subjects))
+        item, step = _find(ask, setting)
         lines, basis = operator_lines(item, step, setting), item.basis
     last = lines[-1]
     return ExplainReport(
@@ -67,7 +54,7 @@ def answer_explain(ask: ExplainAsk) -> ExplainReport:
     )
 
 
-_MEMORY = {"kv": "exact", "weights": "exact", "workspace": "assumed", "memory": "assumed"}
+_MEMORY = {"kv": "exact", "state": "exact", "weights": "exact", "workspace": "assumed", "memory": "assumed"}
 """Bases of what is counted rather than priced; the memory as a whole holds assumed parts."""
 
 
@@ -112,7 +99,7 @@ def _step(ask: ExplainAsk, setting: Setting) -> Step:
     return est.decode_step(work, setting.layout, context)
 
 
-def _find(ask: ExplainAsk, setting: Setting, subjects: list[str]) -> tuple[Priced, tuple[Priced, ...]]:
+def _find(ask: ExplainAsk, setting: Setting) -> tuple[Priced, tuple[Priced, ...]]:
     """The operator of that name in the ask's step, and the whole step."""
     scene, rates = scene_of(setting), rates_of(setting.profile, setting.system.device.launch_time)
     step = scene.time(scene.operators(_step(ask, setting)), rates["mid"], detail=True)
@@ -122,8 +109,8 @@ def _find(ask: ExplainAsk, setting: Setting, subjects: list[str]) -> tuple[Price
     names = [item.name for item in step.priced]
     listed = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
     raise InputError(
-        f"op: {shown(ask.op)} is not in the {ask.phase} step{nearest(ask.op, [*names, *subjects])}; "
-        f"it has {listed}; totals are {', '.join(subjects)}"
+        f"op: {shown(ask.op)} is not in the {ask.phase} step{nearest(ask.op, [*names, *_SUBJECTS])}; "
+        f"it has {listed}; totals are {', '.join(_SUBJECTS)}"
     )
 
 
@@ -239,9 +226,7 @@ def _kv(one: _Asked) -> list[Line]:
         lines.append(line(label, f.cache_bytes, tuple(arguments), "byte", titles={label: title}))
         terms[label] = (count, lines[-1].value)
     if model.state_elements():
-        step = graph.cut(model, precision, layout, Step(decode_sequences=one.ask.batch, decode_context=_end(one.ask)))
-        elements = float(model.state_elements()) / layout.tp * share
-        lines.append(line("state", f.cache_bytes, (step.decode_sequences, 1.0, elements, step.state_size), "byte"))
+        lines += _state(one)
         terms["state"] = (1.0, lines[-1].value)
     means = "cache of all sequences at their full length on the busiest device"
     counts = "layers of one pipeline stage; recurrent state of all its layers"
@@ -250,6 +235,16 @@ def _kv(one: _Asked) -> list[Line]:
 
 
 _CACHED = {"kv": "KV cache of a layer", "index": "index keys of a layer"}
+
+
+def _state(one: _Asked) -> list[Line]:
+    """Recurrent state of all sequences on the busiest device; none where no layer has any."""
+    model, precision, layout = one.setting.model, one.setting.precision, one.setting.layout
+    if not model.state_elements():
+        return [total("state", {}, "byte", "recurrent state of all sequences", "no layer of this model has any")]
+    step = graph.cut(model, precision, layout, Step(decode_sequences=one.ask.batch, decode_context=_end(one.ask)))
+    elements = float(model.state_elements()) / layout.tp * graph.stage_share(model, layout)
+    return [line("state", f.cache_bytes, (step.decode_sequences, 1.0, elements, step.state_size), "byte")]
 
 
 def _end(ask: ExplainAsk) -> float:
@@ -319,6 +314,12 @@ def _per_user(one: _Asked) -> list[Line]:
     return [*lines, line("tokens_per_second_per_user", derived.per_user, (lines[-1].value,), "token/s")]
 
 
+def _decoding(one: _Asked) -> list[Line]:
+    lines, (_, work) = _tpot(one), one.estimate
+    arguments = (float(work.batch * one.setting.layout.dp), 1.0, lines[-1].value)
+    return [*lines, line("decode_throughput", est.throughput, arguments, "token/s")]
+
+
 def _bandwidth_share(one: _Asked) -> list[Line]:
     found, work = one.estimate
     steps = steps_of(one.setting, found, work)
@@ -331,4 +332,23 @@ def _bandwidth_share(one: _Asked) -> list[Line]:
     return [first, line("bandwidth_share", derived.bandwidth_share, arguments, "1")]
 
 
+_SUBJECTS: dict[str, Callable[[_Asked], list[Line]]] = {
+    "ttft": _ttft,
+    "tpot": _tpot,
+    "e2e": _e2e,
+    "output_throughput": _throughput,
+    "cost": _cost,
+    "energy": _energy,
+    "kv": _kv,
+    "state": _state,
+    "weights": _weights,
+    "workspace": _workspace,
+    "memory": _memory,
+    "throughput_per_device": _per_device,
+    "tokens_per_second_per_user": _per_user,
+    "decode_throughput": _decoding,
+    "bandwidth_share": _bandwidth_share,
+}
+_SPELLED = {"energy_per_token": "energy", "cost_per_million_tokens": "cost", "used": "memory"}
+"""Other names that totals have in reports."""
 __all__ = ["answer_explain", "basis_of"]
