@@ -10,7 +10,7 @@ const groups = [
   { name: "search", test: /views\/design\/(Suggested|Sharded|Planner|Hardware|Setting)/ },
 ];
 
-// The build hook (hatch_build.py) runs this, then adds Pyodide, the engine and the stored reports; see bake.py.
+// The build hook (hatch_build.py) runs this, then adds Pyodide; the server and `rooflab site` add the engine and the stored reports.
 export default defineConfig({
   base: "./",
   plugins: [svelte()],
