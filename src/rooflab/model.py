@@ -75,6 +75,8 @@ class Attention(
     cross: bool = False
     """True for cross-attention: its cache holds encoder tokens and does not grow with the text."""
     indexer: Indexer | None = None
+    state: int = 0
+    """Constant elements one sequence keeps beside the cache: the last inputs of short convolutions."""
     other_params: int = 0
     """Biases, query/key norms, sinks: everything that is not one of the projections."""
 
@@ -113,7 +115,7 @@ class Attention(
         return self.indexer.head_dim if self.indexer and self.indexer.owns_keys and not self.shares_kv else 0
 
     def state_elements(self) -> int:
-        return 0
+        return self.state
 
 
 class LatentAttention(
@@ -193,6 +195,8 @@ class Recurrent(
     """FLOP per state element and token of the recurrence (decay, rank-one update, read-out)."""
     chunk: int = 64
     """Tokens handled at once by the chunked prefill form."""
+    state: int = 0
+    """Constant elements one sequence keeps for parts beside the recurrence."""
     other_params: int = 0
 
     def matmul_params(self, hidden: int) -> int:
@@ -209,7 +213,7 @@ class Recurrent(
 
     def state_elements(self) -> int:
         """Constant elements one sequence keeps: the recurrent state and the convolution's last inputs."""
-        return self.heads * self.key_dim * self.value_dim + self.conv_channels * self.conv_kernel
+        return self.heads * self.key_dim * self.value_dim + self.conv_channels * self.conv_kernel + self.state
 
 
 class Dense(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="dense", tag_field="kind"):

@@ -105,7 +105,7 @@ def shape_of(k: Keys, hidden: int, kind: str) -> tuple[int, int, int, int]:
         heads = k.count("swa_num_attention_heads", limit="heads", default=heads)
         kv_heads = k.count("swa_num_key_value_heads", limit="heads", default=kv_heads)
         head_dim = k.count("swa_head_dim", limit="head", default=head_dim)
-        value_dim = k.count("swa_v_head_dim", limit="head", default=value_dim)
+        value_dim = k.count("swa_v_head_dim", limit="head", default=value_dim if k.has("v_head_dim") else head_dim)
     return heads, kv_heads, head_dim, value_dim
 
 

@@ -68,6 +68,7 @@ HUNYUAN = Facts(
 )
 ERNIE = Facts(qkv_bias="use_bias", out_bias="use_bias", ffn_bias="use_bias", tied=True, window="none")
 EXAONE4 = Facts(qk_norm="head", window="pattern")
+INKLING2 = Facts(gate=True, embedding_norm=True, window="none", build="inkling2")
 BAMBA = Facts(qkv_bias="attention_bias", out_bias="attention_bias", ffn_bias="mlp_bias", window="none")
 
 FAMILIES: dict[str, Facts] = {
@@ -304,6 +305,7 @@ FAMILIES: dict[str, Facts] = {
     ),
     "aria_text": replace(LLAMA, expert_width=("intermediate_size",)),
     "axk1": replace(DEEPSEEK, ffn_bias=False, sparse_norm=True),
+    "cohere_compass_text": replace(COHERE, qk_norm="", window="pattern"),
     "cohere2_moe": replace(
         COHERE,
         qk_norm="",
@@ -332,6 +334,13 @@ FAMILIES: dict[str, Facts] = {
     "solar_open": GLM4_MOE,
     "dots3_note_text": replace(DEEPSEEK, ffn_bias=False, head_gate=True, rope_norm=True, mtp=""),
     "hy_v4": replace(DEEPSEEK, gate=True, sinks=True, mtp="", build="streams"),
+    "axk2": replace(DEEPSEEK, ffn_bias=False, mtp="", build="axk2", defaults={"first_k_dense_replace": 1}),
+    "mistral_large4_text": replace(DEEPSEEK, ffn_bias=False, mtp="", build="mistral_large4"),
+    "zaya": replace(BIASED, head_bias="lm_head_bias", tied=True, build="zaya"),
+    "inkling_text": replace(PLAIN, qk_norm="head", embedding_norm=True, build="inkling"),
+    "inkling2_text": INKLING2,
+    "inkling2_loop_text": replace(INKLING2, build="inkling2_loop"),
+    "cosmos3_edge_text": replace(LLAMA, gated=False),
     "ernie4_5_vl_moe_text": replace(ERNIE, router_parameters=1, build="two_kinds_of_experts"),
     "arctic": replace(PLAIN, norms=3, expert_width=("intermediate_size",), build="arctic", shared_path="residual_mlp"),
     "bailing_moe": Facts(
@@ -360,7 +369,12 @@ FAMILIES: dict[str, Facts] = {
         norm="none", qkv_bias="include_bias", out_bias="include_bias", fused_width=True, window="none", build="molmo"
     ),
     "minicpmv": Facts(window="none", build="minicpmv"),
+    # Layers passed more than once
+    "dory": replace(LLAMA, norm="none", gate=True, window="pattern", build="dory"),
+    "hrm_text": replace(LLAMA, norm="none", gate=True, gate_bias=True, build="hrm_text"),
     # Further linear and hybrid
+    "glm5_next_text": replace(DEEPSEEK, ffn_bias=False, mtp="", build="glm5_next", defaults={"first_k_dense_replace": 3}),
+    "qwen4_exp_text": replace(QWEN3_NEXT, norms=0, final_norm=False, mtp="", build="qwen4_exp"),
     "bailing_hybrid": replace(DEEPSEEK, ffn_bias=False, head_gate=True),
     "bamba": BAMBA,
     "jamba": replace(PLAIN, expert_width=("intermediate_size",)),
@@ -391,6 +405,14 @@ SAME_AS: dict[str, str] = {
     "bailing_moe_linear": "bailing_moe_linear_v2",
     "deepseek_v2": "deepseek_vl_v2",
     "deepseek_v3": "kimi_k2 kimi_k25 kimi_vl",
+    "glm5_next_text": "glm5_next",
+    "inkling_text": "inkling_mm_model inkling",
+    "inkling2_text": "inkling2",
+    "inkling2_loop_text": "inkling2_loop",
+    "mistral_large4_text": "mistral_large4",
+    "qwen4_exp_text": "qwen4_exp",
+    "cohere_compass_text": "cohere_compass",
+    "cosmos3_edge_text": "cosmos3_edge",
     "dots3_note_text": "dots3_note",
     "ernie4_5": "paddleocr_vl paddleocr_vl_text",
     "exaone4": "exaone4_5_text",

@@ -27,6 +27,7 @@ WORDS = {
     "indexed_attention": "full", "sparse_attention": "full", "minimax_m3_sparse": "full", "*": "full",
     "sliding_attention": "sliding", "sliding": "sliding", "local": "sliding", "local_attention": "sliding",
     "sliding_window": "sliding", "swa": "sliding", "sliding_window_attention": "sliding", "window_attention": "sliding",
+    "hybrid_sliding": "sliding",
     "chunked_attention": "chunked", "chunked": "chunked",
     "linear_attention": "recurrent", "mamba": "recurrent", "mamba2": "recurrent", "conv": "recurrent",
     "recurrent": "recurrent", "linear": "recurrent", "lightning_attention": "recurrent", "kda": "recurrent",

@@ -8,6 +8,10 @@ from rooflab.model import Recurrent
 from rooflab.units import InputError
 
 
+LOW_RANK_GATES = ("kimi_linear", "glm5_next", "glm5_next_text")
+"""Model types whose delta attention has low-rank gates though no section of the config says so."""
+
+
 def recurrent(k: Keys, hidden: int) -> Recurrent:
     """The linear mixer a config describes, recognised by the keys only that mixer has."""
     if k.has("linear_attn_config") or k.find("linear_head_dim")[1]:
@@ -59,7 +63,7 @@ def gated_delta_net(k: Keys) -> Recurrent:
 def kda(k: Keys, hidden: int) -> Recurrent:
     """Kimi delta attention: a decay per channel; its gates are low-rank, or full where the config has no rank."""
     inner = k.section("linear_attn_config")
-    if inner is None and k.model_type == "kimi_linear":
+    if inner is None and k.model_type in LOW_RANK_GATES:
         heads, dim = k.count("linear_num_heads", limit="heads"), k.count("linear_head_dim", limit="head")
         kernel = k.count("linear_conv_kernel_dim", limit="small")
         gates, low_rank = 2 * dim, 2 * dim * heads * dim

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from rooflab.hf import hybrids, layerwise
+from rooflab.hf import composed, hybrids, layerwise
 from rooflab.hf.attention import HEADS, head_dim_of, kv_heads_of
 from rooflab.hf.decoder import Parts, decoder, renamed, vocabulary
 from rooflab.hf.facts import Facts
@@ -333,5 +333,8 @@ BUILDERS: dict[str, Builder] = {
     "deepseek_v4": hybrids.deepseek_v4, "step3p5": step3p5, "blockwise": layerwise.blockwise, "openelm": layerwise.openelm,
     "arctic": arctic,
     "mamba_ssm": mamba_ssm, "gpt_neox_japanese": gpt_neox_japanese,
+    "axk2": composed.axk2, "mistral_large4": composed.mistral_large4, "glm5_next": composed.glm5_next, "zaya": composed.zaya,
+    "inkling": composed.inkling, "inkling2": composed.inkling2, "inkling2_loop": composed.inkling2_loop,
+    "dory": composed.dory, "hrm_text": composed.hrm_text, "qwen4_exp": composed.qwen4_exp,
     "streams": hybrids.streams, "two_kinds_of_experts": hybrids.two_kinds_of_experts, "grok": grok, "minicpmv": minicpmv,
 }  # fmt: skip

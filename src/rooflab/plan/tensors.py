@@ -275,7 +275,7 @@ def _cached(one: graph.Cached) -> tuple[float, float, float]:
 
 def _states(model: Model, precision: Precision, layout: Layout, batch: float) -> Iterator[Shape]:
     """The recurrent state of all sequences, whatever their length."""
-    blocks = [b for b in model.blocks if isinstance(b.mixer, Recurrent) and b.mixer.state_elements()]
+    blocks = [b for b in model.blocks if b.mixer is not None and b.mixer.state_elements()]
     layers = math.fsum(b.count for b in blocks)
     if not layers:
         return
