@@ -67,7 +67,9 @@ def mistral_large4(k: Keys, facts: Facts) -> Parts:
     layers = layer_count(k)
     sources = k.per_layer(layers, "kv_source_layers")
     if sources and sources != list(range(layers)):
-        raise InputError(f"{k.name('kv_source_layers')}: latents shared between layers are not known; only own ones are")
+        raise InputError(
+            f"{k.name('kv_source_layers')}: latents shared between layers are not known; only own ones are"
+        )
     step = k.count("no_rope_layer_interval", limit="layers", default=4)
     rotary = k.per_layer(layers, "no_rope_layers") or [(i + 1) % step for i in range(layers)]
     parts = decoder(k, facts)
@@ -263,9 +265,7 @@ def qwen4_exp(k: Keys, facts: Facts) -> Parts:
     if k.has("indexer_n_heads"):
         dim = k.count("indexer_head_dim", limit="head")
         heads, topk = k.count("indexer_n_heads", limit="heads"), k.count("indexer_budget", limit="tokens")
-        index = Indexer(
-            heads=heads, head_dim=dim, topk=topk, query_width=hidden, weighted=False, other_params=2 * dim
-        )
+        index = Indexer(heads=heads, head_dim=dim, topk=topk, query_width=hidden, weighted=False, other_params=2 * dim)
     grouped = sorted({k.whole("ple_layer_ids", i, "layers") for i in k.list("ple_layer_ids")})
 
     def change(i: int, layer: Block) -> Block:

@@ -117,7 +117,7 @@ def _changed(own: Keys, k: Keys) -> list[tuple[str, Any]]:
 
 def renamed(k: Keys, **values: object) -> Keys:
     """The same section with some keys said in the usual vocabulary."""
-    other = Keys({**k.data, **values}, k.path, k.notes, k.nested)
+    other = Keys({**k.data, **values}, k.path, k.notes, k.nested, k.seen)
     other.model_type, other.extra_defaults, other.taken = k.model_type, k.extra_defaults, k.taken
     return other
 

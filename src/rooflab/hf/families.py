@@ -373,7 +373,9 @@ FAMILIES: dict[str, Facts] = {
     "dory": replace(LLAMA, norm="none", gate=True, window="pattern", build="dory"),
     "hrm_text": replace(LLAMA, norm="none", gate=True, gate_bias=True, build="hrm_text"),
     # Further linear and hybrid
-    "glm5_next_text": replace(DEEPSEEK, ffn_bias=False, mtp="", build="glm5_next", defaults={"first_k_dense_replace": 3}),
+    "glm5_next_text": replace(
+        DEEPSEEK, ffn_bias=False, mtp="", build="glm5_next", defaults={"first_k_dense_replace": 3}
+    ),
     "qwen4_exp_text": replace(QWEN3_NEXT, norms=0, final_norm=False, mtp="", build="qwen4_exp"),
     "bailing_hybrid": replace(DEEPSEEK, ffn_bias=False, head_gate=True),
     "bamba": BAMBA,

@@ -43,10 +43,35 @@ def class_defaults() -> dict[str, Data]:
     return msgspec.json.decode((Path(__file__).parent / "class_defaults.json").read_bytes())
 
 
+class Read(dict[str, Any]):
+    """A section that remembers which of its keys were asked for."""
+
+    def __init__(self, data: Data, seen: set[str]) -> None:
+        super().__init__(data)
+        self.seen = seen
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.seen.add(key)
+        return super().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        self.seen.add(str(key))
+        return super().__contains__(key)
+
+
 class Keys:
     """One section of a config with its model type, the class defaults that go with it, and shared notes."""
 
-    def __init__(self, data: Data, path: str = "", notes: list[str] | None = None, nested: bool = False) -> None:
+    def __init__(
+        self,
+        data: Data,
+        path: str = "",
+        notes: list[str] | None = None,
+        nested: bool = False,
+        seen: set[str] | None = None,
+    ) -> None:
+        self.seen: set[str] = set() if seen is None else seen
+        """Keys that were asked for."""
         self.data = data
         self.path = path
         self.notes: list[str] = [] if notes is None else notes
@@ -55,6 +80,15 @@ class Keys:
         self.extra_defaults: Data = {}
         self.taken: Data = {}
         """Sizes that came from the class defaults, for one note."""
+
+    @property
+    def data(self) -> Data:
+        """The section itself; what is asked of it is remembered."""
+        return self._data
+
+    @data.setter
+    def data(self, data: Data) -> None:
+        self._data = Read(data, self.seen)
 
     def name(self, key: str) -> str:
         """The key with its path, for messages."""
@@ -69,10 +103,12 @@ class Keys:
 
     def has(self, *names: str) -> bool:
         """True when one of the names is in the file and not null."""
+        self.seen.update(names)
         return any(self.data.get(name) is not None for name in names)
 
     def find(self, *names: str, essential: bool = False) -> tuple[str, Any]:
         """The first name with a value and the value; class defaults count unless the key is essential and top-level."""
+        self.seen.update(names)
         for name in names:
             if self.data.get(name) is not None:
                 return name, self.data[name]

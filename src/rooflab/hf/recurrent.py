@@ -7,7 +7,6 @@ from rooflab.hf.keys import Keys
 from rooflab.model import Recurrent
 from rooflab.units import InputError
 
-
 LOW_RANK_GATES = ("kimi_linear", "glm5_next", "glm5_next_text")
 """Model types whose delta attention has low-rank gates though no section of the config says so."""
 
@@ -28,7 +27,7 @@ def recurrent(k: Keys, hidden: int) -> Recurrent:
         return short_convolution(k, hidden)
     if k.find("lru_width")[1]:
         return rg_lru(k, hidden)
-    if k.has("attn_type_list") or k.model_type == "minimax":
+    if k.has("attn_type_list") or k.model_type.startswith("minimax"):
         return lightning(k, hidden)
     if k.has("layer_group_size"):
         return lightning(k, hidden, qk_norm=k.flag("use_qk_norm"))

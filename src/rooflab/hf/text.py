@@ -6,10 +6,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from rooflab.hf import unknown
 from rooflab.hf.attention import HIDDEN, norm_params
 from rooflab.hf.decoder import CONTEXT, Parts, merged
 from rooflab.hf.facts import Facts
-from rooflab.hf.families import ALIASES, FAMILIES, facts_of
+from rooflab.hf.families import facts_of
 from rooflab.hf.keys import Keys
 from rooflab.hf.quantization import quantization
 from rooflab.hf.special import BUILDERS
@@ -49,8 +50,7 @@ def read(config: dict[str, Any], name: str = "", source: str = "") -> Model:
     outer = Keys(config)
     refuse_other_kinds(outer)
     text = text_section(outer)
-    facts = family(text)
-    parts = BUILDERS[facts.build](text, facts)
+    facts, parts = built(text)
     blocks = merged(parts.layers)
     if not blocks:
         raise InputError("the config describes no layers; correct num_hidden_layers")
@@ -75,6 +75,29 @@ def read(config: dict[str, Any], name: str = "", source: str = "") -> Model:
         vision_params=vision_params(outer, text, model),
     )
     return checked(replace(model, notes=tuple(outer.notes)))
+
+
+def built(k: Keys) -> tuple[Facts, Parts]:
+    """Facts and layers: of a known family, else of the kin of its name, else of its keys alone."""
+    facts = family(k)
+    if facts is not None:
+        k.extra_defaults = dict(facts.defaults)
+        return facts, BUILDERS[facts.build](k, facts)
+    said, model_type = list(k.notes), k.model_type
+    kin = unknown.by_kin(k)
+    if kin is not None:
+        k.extra_defaults = dict(kin.defaults)
+        try:
+            parts = BUILDERS[kin.build](k, kin)
+            unknown.note_unread(k, parts.layers)
+            return kin, parts
+        except InputError:  # its keys are not that family's after all
+            k.notes[:], k.model_type, k.extra_defaults = said, model_type, {}
+            k.taken.clear()
+    facts = unknown.guess(k)
+    parts = BUILDERS[facts.build](k, facts)
+    unknown.note_unread(k, parts.layers)
+    return facts, parts
 
 
 def refuse_other_kinds(k: Keys) -> None:
@@ -112,62 +135,14 @@ def maybe(k: Keys, key: str) -> Keys | None:
     return k.section(key) if isinstance(k.data.get(key), dict) else None
 
 
-def family(k: Keys) -> Facts:
-    """The facts of the model type; guessed from the keys, with a note, when the type is unknown."""
+def family(k: Keys) -> Facts | None:
+    """The facts of the model type, or of the class it names; None when neither is known."""
     if not k.model_type and isinstance(k.data.get("ssm_cfg"), dict):
         k.model_type = "mamba_ssm"
     facts = facts_of(k.model_type)
-    if facts is None:
-        facts = by_architecture(k) or guess(k)
-    k.extra_defaults = dict(facts.defaults)
-    return facts
-
-
-def by_architecture(k: Keys) -> Facts | None:
-    """A family by the class named in `architectures`, when the model type is absent or unknown."""
-    for name in k.list("architectures"):
-        word = str(name).split("For")[0].lower()
-        for model_type in (*FAMILIES, *ALIASES):
-            if model_type.replace("_", "").replace("-", "") == word:
-                if k.model_type:
-                    k.note(f"model_type {k.model_type!r} is not known: read as {model_type}, as architectures says")
-                k.model_type = model_type
-                return facts_of(model_type)
-    return None
-
-
-def guess(k: Keys) -> Facts:
-    """Facts of an unknown model type from the keys it shares with known ones; every assumption is noted."""
-    rms = k.has("rms_norm_eps", "rms_norm_epsilon")
-    act = k.text("hidden_act", "hidden_activation", "activation_function", "activation")
-    gated = rms or act in ("silu", "swish", "swiglu", "geglu")
-    tied = "tie_word_embeddings" not in k.data
-    bias = next(
-        (key for key in ("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias", "use_bias") if key in k.data),
-        "",
-    )
-    k.note(
-        f"model_type {k.model_type or 'absent'!r} is not known: read from its keys, assuming {'RMS' if rms else 'layer'} norms, "
-        f"{'a gated' if gated else 'an ungated'} feed-forward ({act or 'no activation given'}), "
-        f"{'biases as ' + bias + ' says' if bias else 'no biases'}"
-        + (", tied embeddings because tie_word_embeddings is absent" if tied else "")
-    )
-    qk_norm = next((key for key in ("use_qk_norm", "qk_norm", "qk_layernorm") if isinstance(k.data.get(key), bool)), "")
-    return Facts(
-        norm="rms" if rms else "layer",
-        gated=gated,
-        qkv_bias=bias or False,
-        ffn_bias="mlp_bias",
-        tied=tied,
-        qk_norm="head" if qk_norm else "",
-        qk_norm_key=qk_norm,
-        window="pattern"
-        if k.has("sliding_window_pattern")
-        else "key"
-        if k.flag("use_sliding_window", default=True)
-        else "none",
-        expert_width=("moe_intermediate_size", "expert_intermediate_size", "intermediate_size"),
-    )
+    if facts is not None:
+        unknown.note_contradiction(k)
+    return facts or unknown.by_class(k)
 
 
 def is_tied(outer: Keys, text: Keys, facts: Facts) -> bool:
