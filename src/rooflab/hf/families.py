@@ -365,6 +365,11 @@ FAMILIES: dict[str, Facts] = {
     "deci": replace(LLAMA, build="blockwise"),
     "nemotron-nas": replace(LLAMA, build="blockwise"),
     "openelm": Facts(qk_norm="head", window="none", build="openelm"),
+    "llada": Facts(
+        qkv_bias="include_qkv_bias", out_bias="include_bias", ffn_bias="include_bias", window="none", build="molmo"
+    ),
+    "jais": replace(CLASSIC, gated=True),
+    "mimo": replace(QWEN2, mtp="plain"),
     "hf_olmo": Facts(
         norm="none", qkv_bias="include_bias", out_bias="include_bias", fused_width=True, window="none", build="molmo"
     ),
@@ -403,7 +408,7 @@ FAMILIES: dict[str, Facts] = {
 SAME_AS: dict[str, str] = {
     "apertus": "apertus1p5_text",
     "bailing_hybrid": "bailing_moe_v2_5",
-    "bailing_moe": "bailing_moe_v2",
+    "bailing_moe": "bailing_moe_v2 llada2_moe",
     "bailing_moe_linear": "bailing_moe_linear_v2",
     "deepseek_v2": "deepseek_vl_v2",
     "deepseek_v3": "kimi_k2 kimi_k25 kimi_vl",
@@ -439,10 +444,10 @@ SAME_AS: dict[str, str] = {
     "mllama_text_model": "mllama",
     "phi": "mixformer-sequential phi-msft",
     "phi3": "phi3_v phi4 phi4_multimodal phi4mm",
-    "qwen2": "llava_qwen llava_qwen2 minicpmo qwen2_5_omni qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text",
-    "qwen3": "qwen3_vl qwen3_vl_text",
+    "qwen2": "dream llava_qwen llava_qwen2 minicpmo qwen2_5_omni qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text",
+    "qwen3": "sdar qwen3_vl qwen3_vl_text",
     "qwen3_5_text": "qwen3_5 qwen3_5_moe qwen3_5_moe_text",
-    "qwen3_moe": "qwen3_omni_moe_text qwen3_vl_moe qwen3_vl_moe_text",
+    "qwen3_moe": "sdar_moe qwen3_omni_moe_text qwen3_vl_moe qwen3_vl_moe_text",
     "stablelm": "stablelm_epoch",
     "step3p5": "step3p7",
     "telechat": "telechat2",

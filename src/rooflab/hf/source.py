@@ -33,7 +33,7 @@ def load(source: str) -> Model:
         return catalog_model(stem)
     path = _path(text)
     if path is not None:
-        return read(read_json(path), path.parent.name if path.name == "config.json" else path.stem, str(path))
+        return read(read_json(path), path.parent.name if path.name in INSIDE else path.stem, str(path))
     found = aliases().get(plain_name(text))
     if found is not None:
         return catalog_model(found)
@@ -67,18 +67,23 @@ def plain_name(name: str) -> str:
     return "-".join(name[:300].lower().replace("_", " ").replace("-", " ").split())
 
 
+INSIDE = ("config.json", "params.json", "adapter_config.json")
+"""Files of a model's folder that are read, the first there is."""
+
+
 def _path(text: str) -> Path | None:
     """The config file a path means, None when it is no path to anything."""
     try:
         path = Path(text).expanduser()
-        folder, inside, there = path.is_dir(), (path / "config.json").is_file(), path.exists()
+        folder, there = path.is_dir(), path.exists()
+        inside = next((path / name for name in INSIDE if folder and (path / name).is_file()), None)
     except (OSError, ValueError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or str(error)[:120]
         raise InputError(f"model: {shown(text)} cannot be read: {why}; check the path") from error
-    if folder and not inside:
+    if folder and inside is None:
         raise InputError(f"the folder {shown(text)} has no config.json; give the folder of a model or the file itself")
     if there:
-        return path / "config.json" if folder else path
+        return inside or path
     if text.endswith(".json") or text.startswith((".", "/", "~")) or "\\" in text:
         raise InputError(f"model: there is no file {shown(text)}; check the path")
     return None

@@ -8,10 +8,12 @@ from msgspec.structs import replace
 
 from rooflab.hf import unknown
 from rooflab.hf.attention import HIDDEN, norm_params
-from rooflab.hf.decoder import CONTEXT, Parts, merged
+from rooflab.hf.decoder import CONTEXT, VOCABULARY, Parts, merged
 from rooflab.hf.facts import Facts
 from rooflab.hf.families import facts_of
+from rooflab.hf.formats import refuse_other_files, translated
 from rooflab.hf.keys import Keys
+from rooflab.hf.layers import LAYERS
 from rooflab.hf.quantization import quantization
 from rooflab.hf.special import BUILDERS
 from rooflab.hf.vision import vision_params
@@ -39,6 +41,7 @@ ENCODER_DECODERS = (
     " bart bigbird_pegasus blenderbot blenderbot-small florence2 fsmt led longt5 m2m_100 marian mbart moonshine mt5 mvp nllb-moe "
     "pegasus plbart prophetnet seamless_m4t seamless_m4t_v2 speech_to_text switch_transformers t5 t5gemma umt5 whisper "
 )
+DIFFUSION = ("dream", "llada", "llada2_moe", "sdar", "sdar_moe", "diffusion_gemma")
 LARGEST = 10**15  # count
 """Parameters above which a config is taken for damaged."""
 
@@ -47,7 +50,8 @@ def read(config: dict[str, Any], name: str = "", source: str = "") -> Model:
     """Translate a parsed config.json into a model; refuse with `InputError` what it does not determine."""
     if not isinstance(config, dict):
         raise InputError(f"a model config must be a JSON object, not {shown(config)}; give the model's config.json")
-    outer = Keys(config)
+    config, notes = translated(config)
+    outer = Keys(config, notes=notes)
     refuse_other_kinds(outer)
     text = text_section(outer)
     facts, parts = built(text)
@@ -74,6 +78,8 @@ def read(config: dict[str, Any], name: str = "", source: str = "") -> Model:
         quantization=quantization(outer, text, facts, parts.layers),
         vision_params=vision_params(outer, text, model),
     )
+    if text.model_type.lower() in DIFFUSION:
+        outer.note("a diffusion language model fills in several tokens a step: steps here are those of one that writes in order")
     return checked(replace(model, notes=tuple(outer.notes)))
 
 
@@ -83,6 +89,7 @@ def built(k: Keys) -> tuple[Facts, Parts]:
     if facts is not None:
         k.extra_defaults = dict(facts.defaults)
         return facts, BUILDERS[facts.build](k, facts)
+    unknown.refuse_uncounted(k)
     said, model_type = list(k.notes), k.model_type
     kin = unknown.by_kin(k)
     if kin is not None:
@@ -121,13 +128,31 @@ def text_section(outer: Keys) -> Keys:
     k = outer
     for _ in range(3):
         inner = next((section for key in TEXT_SECTIONS if (section := maybe(k, key)) is not None), None)
+        inner = inner or only_model(k)
         if inner is None:
             break
         if not inner.text("model_type"):
             inner.data = {**inner.data, "model_type": k.text("model_type")}
         k = inner
+    if not k.has(*HIDDEN, *LAYERS):
+        refuse_other_files(outer)
     k.model_type = k.text("model_type").strip()[:100]
     return k
+
+
+def only_model(k: Keys) -> Keys | None:
+    """The one nested section with the sizes of a language model, in a config that has none itself."""
+    if k.has(*HIDDEN, *LAYERS):
+        return None
+    found = [
+        key
+        for key, value in k.data.items()
+        if isinstance(value, dict) and any(name in value for name in HIDDEN) and any(name in value for name in VOCABULARY)
+    ]
+    if len(found) != 1:
+        return None
+    k.note(f"the language model is read from the section {found[0][:60]!r}")
+    return k.section(found[0])
 
 
 def maybe(k: Keys, key: str) -> Keys | None:

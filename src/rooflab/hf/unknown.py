@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rooflab.hf.facts import Facts, Switch
 from rooflab.hf.families import ALIASES, FAMILIES, facts_of
 from rooflab.hf.keys import Keys, class_defaults
-from rooflab.model import Block, Recurrent
+from rooflab.model import Block, MoE, Recurrent
 from rooflab.units import InputError
 
 RMS = ("rms_norm_eps", "rms_norm_epsilon", "norm_eps", "rms_eps", "layernorm_rms_eps")
@@ -24,6 +24,31 @@ UNGATED = ("relu", "relu2", "relu_squared", "squared_relu", "xielu")
 GATE_KEYS = ("is_gated_act", "use_glu", "gated_mlp", "use_gated_mlp", "mlp_gated", "ffn_gated")
 NORM_KEYS = ("use_qk_norm", "qk_norm", "qk_layernorm", "use_qk_layernorm", "qk_normalization")
 EXPERT_WIDTH = ("moe_intermediate_size", "expert_intermediate_size", "moe_ffn_hidden_size", "intermediate_size")
+
+
+UNCOUNTED = {
+    "rwkv": "of RWKV only version 4 (model_type rwkv) is known: later versions mix tokens and channels otherwise",
+    "plamo": "its layers' sizes are fixed in its own code",
+    "jet_nemotron": "its linear attention is found by a search and described in its own code",
+    "nemotron_flash": "its mixture of linear layers is described in its own code",
+    "retnet": "retention is not known",
+    "hyena": "long convolutions are not known",
+    "stripedhyena": "long convolutions are not known",
+    "evo": "long convolutions are not known",
+    "kyutai": "it predicts several streams of audio codes",
+    "moshi": "it predicts several streams of audio codes",
+    "blip": "it captions images with an encoder and decoder",
+    "git": "it captions images with an encoder and decoder",
+}
+"""First part of the names of model types that are not counted → why."""
+
+
+def refuse_uncounted(k: Keys) -> None:
+    """Refuse a model type whose kin or keys would only seem to describe it."""
+    name = k.model_type.lower()
+    for first, why in UNCOUNTED.items():
+        if re.fullmatch(rf"{first}([-_\d].*)?", name):
+            raise InputError(f"model_type {k.model_type!r} is not estimated: {why}")
 
 
 # --------------------------------------------------------------------------------------------- class and kin
@@ -214,6 +239,12 @@ def note_unread(k: Keys, layers: list[Block]) -> None:
             f"({', '.join(others[:SHOWN])}) but does not say which layers those are; add layer_types"
         )
     unread = [key for key in telling if key not in k.seen]
+    experts = [key for key in unread if "expert" in key.lower() and not isinstance(k.data[key], bool)]
+    if experts and not any(isinstance(layer.ffn, MoE) for layer in layers):
+        raise InputError(
+            f"model_type {k.model_type or 'absent'!r} is not known, and its config speaks of experts in keys that are not known "
+            f"({', '.join(experts[:SHOWN])}); say them as num_experts, num_experts_per_tok and moe_intermediate_size"
+        )
     if unread:
         more = f" and {len(unread) - SHOWN} more" if len(unread) > SHOWN else ""
         k.note(f"not understood and so not counted: {', '.join(key[:60] for key in unread[:SHOWN])}{more}")
