@@ -110,6 +110,39 @@ def glm5_next(k: Keys, facts: Facts) -> Parts:
     return _each(parts, change)
 
 
+def muse_spark(k: Keys, facts: Facts) -> Parts:
+    """Muse Spark: experts behind a latent with a norm on either side; a gate a channel on both residuals."""
+    parts = decoder(k, facts)
+    latent = k.count("moe_hidden_size", limit="hidden")
+
+    def change(_: int, layer: Block) -> Block:
+        layer = _more(layer, other=2 * parts.hidden)
+        if not isinstance(layer.ffn, MoE):
+            return layer
+        return replace(layer, ffn=replace(layer.ffn, latent=latent, other_params=layer.ffn.other_params + 2 * latent))
+
+    return _each(parts, change)
+
+
+def molmo2(k: Keys, facts: Facts) -> Parts:
+    """Molmo 2: the table has rows for image tokens that the head has not."""
+    kind = k.text("qk_norm_type", default="qwen3")
+    if kind != "qwen3":
+        raise InputError(f"{k.name('qk_norm_type')} = {kind[:40]!r} is not known; known: qwen3")
+    parts = decoder(k, facts)
+    rows = parts.vocab
+    parts.vocab += k.count("additional_vocab_size", limit="vocabulary", default=0, low=0)
+    if not k.flag("tie_word_embeddings"):
+        parts.fields = {"head_params": rows * parts.hidden}
+    return parts
+
+
+def voxtral_realtime(k: Keys, facts: Facts) -> Parts:
+    """Voxtral Realtime: a narrow network makes every layer's norm depend on the delay asked for."""
+    parts = decoder(k, facts)
+    return _each(parts, lambda _, layer: _more(layer, 2 * 32 * parts.hidden))
+
+
 # --------------------------------------------------------------------------------------- convolutions in attention
 
 

@@ -335,6 +335,7 @@ BUILDERS: dict[str, Builder] = {
     "mamba_ssm": mamba_ssm, "gpt_neox_japanese": gpt_neox_japanese,
     "axk2": composed.axk2, "mistral_large4": composed.mistral_large4, "glm5_next": composed.glm5_next, "zaya": composed.zaya,
     "inkling": composed.inkling, "inkling2": composed.inkling2, "inkling2_loop": composed.inkling2_loop,
+    "muse_spark": composed.muse_spark, "molmo2": composed.molmo2, "voxtral_realtime": composed.voxtral_realtime,
     "dory": composed.dory, "hrm_text": composed.hrm_text, "qwen4_exp": composed.qwen4_exp,
     "streams": hybrids.streams, "two_kinds_of_experts": hybrids.two_kinds_of_experts, "grok": grok, "minicpmv": minicpmv,
 }  # fmt: skip
