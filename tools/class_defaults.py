@@ -44,7 +44,7 @@ def main() -> None:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
 
     from rooflab.hf.families import facts_of
-    from rooflab.hf.vision import TOWERS
+    from rooflab.hf.towers import TOWERS
 
     words, table = words_read(), {}
     waiting = []

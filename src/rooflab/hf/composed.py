@@ -198,7 +198,8 @@ def _hybrid_words(k: Keys) -> Keys:
         return k
     layers = layer_count(k)
     local = k.data.get("local_layer_ids")
-    near = set(local) if isinstance(local, list) else {i for i in range(layers) if (i + 1) % 6}
+    given = isinstance(local, list)
+    near = {i for i in local if isinstance(i, int)} if given else {i for i in range(layers) if (i + 1) % 6}
     return renamed(k, layer_types=["sliding_attention" if i in near else "full_attention" for i in range(layers)])
 
 

@@ -452,7 +452,8 @@ SAME_AS: dict[str, str] = {
     "mllama_text_model": "mllama",
     "phi": "mixformer-sequential phi-msft",
     "phi3": "phi3_v phi4 phi4_multimodal phi4mm",
-    "qwen2": "dream llava_qwen llava_qwen2 minicpmo qwen2_5_omni qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text",
+    "qwen2": "dream llava_qwen llava_qwen2 minicpmo qwen2_5_omni qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text qwen2_vl "
+    "qwen2_vl_text",
     "qwen3": "sdar qwen3_vl qwen3_vl_text",
     "qwen3_5_text": "qwen3_5 qwen3_5_moe qwen3_5_moe_text",
     "qwen3_moe": "sdar_moe qwen3_omni_moe_text qwen3_vl_moe qwen3_vl_moe_text",

@@ -12,7 +12,10 @@ from rooflab.units import InputError, shown
 
 OTHER_FILES: tuple[tuple[str, str], ...] = (
     ("peft_type", "an adapter's adapter_config.json{base}; the model it adapts is what is estimated"),
-    ("weight_map", "a checkpoint's index (model.safetensors.index.json){size}, which says where tensors lie and no shapes"),
+    (
+        "weight_map",
+        "a checkpoint's index (model.safetensors.index.json){size}, which says where tensors lie and no shapes",
+    ),
     ("tokenizer_class", "a tokenizer's tokenizer_config.json"),
     ("added_tokens", "a tokenizer's tokenizer.json"),
     ("image_processor_type", "an image processor's preprocessor_config.json"),
@@ -73,7 +76,9 @@ def _params(config: Data) -> tuple[Data, list[str]]:
     kind, note = "mistral", "read as a params.json of Mistral or Meta"
     k = Keys(config)
     if config.get("vocab_size") == -1:
-        raise InputError("vocab_size = -1 in params.json leaves the vocabulary to the tokenizer; write its number of tokens")
+        raise InputError(
+            "vocab_size = -1 in params.json leaves the vocabulary to the tokenizer; write its number of tokens"
+        )
     if not k.has("hidden_dim"):
         kind, made["intermediate_size"] = "llama", _meta_width(k)
     experts = k.section("moe")
@@ -129,14 +134,27 @@ ARCHITECTURES = {
     "ernie4_5-moe": "ernie4_5_moe", "bailingmoe2": "bailing_moe",
 }  # fmt: skip
 """GGUF's names of architectures where they are not the model type."""
-SPLIT = ("deepseek2", "mamba", "mamba2", "jamba", "falcon-h1", "nemotron_h", "granitehybrid", "qwen3next", "lfm2", "rwkv7")
+SPLIT = (
+    "deepseek2",
+    "mamba",
+    "mamba2",
+    "jamba",
+    "falcon-h1",
+    "nemotron_h",
+    "granitehybrid",
+    "qwen3next",
+    "lfm2",
+    "rwkv7",
+)
 """Architectures whose metadata leaves out what a config.json has."""
 
 
 def _gguf(config: Data) -> tuple[Data, list[str]]:
     name = config["general.architecture"]
     if name in SPLIT:
-        raise InputError(f"GGUF metadata of {name} does not hold every size of its layers; give the model's config.json")
+        raise InputError(
+            f"GGUF metadata of {name} does not hold every size of its layers; give the model's config.json"
+        )
     made: Data = {new: config[f"{name}.{old}"] for old, new in GGUF.items() if f"{name}.{old}" in config}
     tokens = config.get("tokenizer.ggml.tokens")
     if "vocab_size" not in made and isinstance(tokens, list) and tokens:

@@ -24,7 +24,8 @@ FULL = Kind("full")
 RECURRENT = Kind("recurrent")
 WORDS = {
     "full_attention": "full", "attention": "full", "full": "full", "global": "full", "global_attention": "full",
-    "reference_sliding_attention": "full", "indexed_attention": "full", "sparse_attention": "full", "minimax_m3_sparse": "full", "*": "full",
+    "reference_sliding_attention": "full",
+    "indexed_attention": "full", "sparse_attention": "full", "minimax_m3_sparse": "full", "*": "full",
     "sliding_attention": "sliding", "sliding": "sliding", "local": "sliding", "local_attention": "sliding",
     "sliding_window": "sliding", "swa": "sliding", "sliding_window_attention": "sliding", "window_attention": "sliding",
     "hybrid_sliding": "sliding",

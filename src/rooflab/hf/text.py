@@ -79,7 +79,9 @@ def read(config: dict[str, Any], name: str = "", source: str = "") -> Model:
         vision_params=vision_params(outer, text, model),
     )
     if text.model_type.lower() in DIFFUSION:
-        outer.note("a diffusion language model fills in several tokens a step: steps here are those of one that writes in order")
+        outer.note(
+            "a diffusion language model fills in several tokens a step: steps here are those of one that writes in order"
+        )
     return checked(replace(model, notes=tuple(outer.notes)))
 
 
@@ -147,7 +149,9 @@ def only_model(k: Keys) -> Keys | None:
     found = [
         key
         for key, value in k.data.items()
-        if isinstance(value, dict) and any(name in value for name in HIDDEN) and any(name in value for name in VOCABULARY)
+        if isinstance(value, dict)
+        and any(name in value for name in HIDDEN)
+        and any(name in value for name in VOCABULARY)
     ]
     if len(found) != 1:
         return None

@@ -134,6 +134,10 @@ def _words() -> set[str]:
 # ------------------------------------------------------------------------------------------------ keys alone
 
 
+TELLTALES = {"block_configs": "blockwise", "hybrid_override_pattern": "nemotron_h", "ffn_multipliers": "openelm"}
+"""Keys that give a layer-by-layer layout away → its builder."""
+
+
 def guess(k: Keys) -> Facts:
     """Facts of an unknown model type from the keys it shares with known ones; every assumption is noted."""
     act = k.text("hidden_act", "hidden_activation", "activation_function", "activation", "mlp_hidden_act").lower()
@@ -149,7 +153,10 @@ def guess(k: Keys) -> Facts:
         + (", norms on queries and keys as in Qwen 3, whose keys it has" if like_qwen3 else "")
         + (", tied embeddings because tie_word_embeddings is absent" if tied else "")
     )
+    build = next((builder for key, builder in TELLTALES.items() if k.has(key)), "")
     return Facts(
+        build=build,
+        norms=1 if build == "nemotron_h" else 2,
         norm="rms" if rms else "layer",
         gated=gated,
         qkv_bias=qkv,
