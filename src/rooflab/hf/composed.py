@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rooflab.hf.attention import HEADS, kv_heads_of
 from rooflab.hf.decoder import Parts, decoder, renamed
 from rooflab.hf.facts import Facts
-from rooflab.hf.keys import Keys
+from rooflab.hf.keys import LIMITS, Keys
 from rooflab.hf.layers import layer_count
 from rooflab.model import Attention, Block, Indexer, LatentAttention, MoE, Recurrent
 from rooflab.units import InputError
@@ -331,7 +331,7 @@ def _tables(k: Keys, layers: int, hidden: int) -> int:
     size, each = k.count("ngram_size", limit="small"), k.count("heads_per_ngram", limit="small")
     hashes, padding = (size - 1) * each, k.count("make_ngram_vocab_size_divisible_by", limit="width")
     width = k.count("ple_embed_dim", limit="hidden", default=hidden)
-    if not hashes or width % hashes or hashes * layers > 1024:
+    if not hashes or width % hashes or hashes * layers > LIMITS["small"]:
         raise InputError(
             f"{k.name('ple_embed_dim')} = {width} cannot be shared among {hashes} hashes on {layers} layers; correct the config"
         )
