@@ -297,6 +297,9 @@ def test_no_figures_where_it_does_not_fit(name: str):
     assert shown["ttft"] > 0
     assert not shown["fits"]
     assert any("ignore memory" in note for note in shown["notes"])
+    assert report["would_bound"] == shown["bound"]  # in words only
+    assert shown["would_bound"] is None
+    assert any("if it fitted, prefill would wait most for " in note for note in report["notes"])
 
 
 @pytest.mark.parametrize("name", PLACED)

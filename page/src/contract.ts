@@ -537,6 +537,7 @@ export interface EstimateReport {
   throughput_per_device?: number | null; // token/s
   tokens_per_second_per_user?: number | null; // token/s
   bound?: Record<string, string> | null;
+  would_bound?: Record<string, string> | null;
   shares?: Record<string, Record<string, number>> | null;
   cost_per_million_tokens?: Record<string, number> | null;
   energy_per_token?: number | null; // J

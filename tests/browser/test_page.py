@@ -165,6 +165,7 @@ def test_what_does_not_fit_shows_no_speed_and_what_would_help(reader, served):
     page = one.open(served + "#/step?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b256")
     page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('Does not fit')")
     assert page.inner_text("[data-kpi=tpot] b") == "–"
+    assert "If it fitted, decode would be memory-bound" in page.inner_text("#finding")
     page.locator(".fix").first.click()
     page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('Does not fit') === false")
     assert one.kpi("tpot") > 0
@@ -175,7 +176,7 @@ def test_why_opens_the_formula_its_inputs_and_what_would_change_it(reader, serve
     one = reader()
     page = one.open(served)
     page.locator(".tbl tr[data-row=down]").click()
-    page.wait_for_function("() => document.querySelector('.why')?.textContent.includes('weight_bytes')")
+    page.wait_for_function("() => document.querySelector('.why')?.textContent.includes('weights read')")
     words = page.inner_text(".why")
     assert "3.35" in words
     assert "datasheet" in words
@@ -461,7 +462,7 @@ def test_a_newcomers_questions_are_answered_from_the_page(reader, served):
 def test_every_formula_ends_at_its_number(reader, served):
     """Layers are counted in, and a number that is refused shows no other's formula."""
     page = reader().open(served + "#/step?m=llama-3.1-70b&s=h100-sxm*4&l=tp4&w=2048-256-b128&p=w8&sel=kpi:kv")
-    page.wait_for_selector("aside.why .f >> text=block_1_kv")
+    page.wait_for_selector("aside.why .f >> text=KV cache of a layer")
     # 128 requests x 2304 tokens x 2 x 128 x 2 heads x 2 byte x 80 layers
     assert page.locator("aside.why .f div[title]").last.get_attribute("title") == str(128 * 2304 * 2 * 128 * 2 * 2 * 80)
     page.evaluate("location.hash = '#/step?m=gpt2&s=a10g&w=512-64-b4&sel=kpi:cost'")

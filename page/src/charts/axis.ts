@@ -66,5 +66,18 @@ export function scale(log: boolean, domain: [number, number], to: [number, numbe
   });
 }
 
+/** Ticks with what is written at them, without those that would run into the next; the last has the unit. */
+export function written(at: Scale, right: number, name: (tick: number) => string, unit: string, size = 6.2): { v: number; said: string; end: boolean }[] {
+  let free = Infinity;
+  return [...at.ticks].reverse().map((v, i) => {
+    const said = name(v) + (i ? "" : unit);
+    const end = at(v) > right - 30;
+    const [from, until] = end ? [at(v) - said.length * size, at(v)] : [at(v) - (said.length * size) / 2, at(v) + (said.length * size) / 2];
+    if (until > free) return { v, said: "", end };
+    free = from - 4;
+    return { v, said, end };
+  });
+}
+
 /** A scale that holds a range: to the next half decade, or from nothing. */
 export const around = (log: boolean, [low, high]: [number, number], to: [number, number], few = 5): Scale => scale(log, log ? halfDecades(low, high) : [0, high * 1.06], to, few);

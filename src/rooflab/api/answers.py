@@ -215,10 +215,14 @@ def answer_estimate(ask: EstimateAsk) -> EstimateReport:
             "max_batched_tokens and varied say something of a closed loop only: give concurrency, or leave them out"
         )
     if found.mid is None:
+        would, _ = run(ask, setting, ignore_memory=True, band=False)
+        waits = _bounds(would)
+        said = ", ".join(f"{phase} would wait most for {_WAITS.get(what, what)}" for phase, what in waits.items())
         notes.append(
             "it does not fit, so no performance is shown; fit says what is over, ignore_memory shows it anyway"
+            + (f"; if it fitted, {said}" if said else "")
         )
-        return EstimateReport(**header(ask, EstimateReport, notes), **head)
+        return EstimateReport(**header(ask, EstimateReport, notes), **head, would_bound=waits or None)
     if not found.fits:
         notes.append("it does not fit: these figures ignore memory")
     mid, phases = found.mid, {"prefill": found.prefill, "decode": found.decode}
@@ -233,7 +237,7 @@ def answer_estimate(ask: EstimateAsk) -> EstimateReport:
         decode_throughput=mid.decode_throughput,
         throughput_per_device=mid.throughput_per_device,
         tokens_per_second_per_user=None if mid.tpot is None else 1.0 / mid.tpot,
-        bound={name: next(iter(step.share("bound"))) for name, step in phases.items() if step is not None},
+        bound=_bounds(found),
         shares={name: step.share("part") for name, step in phases.items() if step is not None},
         cost_per_million_tokens=found.cost,
         energy_per_token=found.energy,
@@ -243,6 +247,22 @@ def answer_estimate(ask: EstimateAsk) -> EstimateReport:
         basis_shares={name: basis_shares(step) for name, step in phases.items() if step is not None},
         **steps,
     )
+
+
+_WAITS = {
+    "compute": "arithmetic",
+    "weight": "reading weights",
+    "kv": "reading the KV cache",
+    "activation": "moving activations",
+    "comm": "exchange between devices",
+    "overhead": "launches",
+}
+
+
+def _bounds(found: Estimate) -> dict[str, str]:
+    """What takes most of each phase's time."""
+    phases = {"prefill": found.prefill, "decode": found.decode}
+    return {name: next(iter(step.share("bound"))) for name, step in phases.items() if step is not None}
 
 
 def basis_shares(step: StepTime) -> dict[str, float]:

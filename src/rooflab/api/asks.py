@@ -364,6 +364,8 @@ class EstimateReport(_Report, frozen=True, kw_only=True, tag="estimate"):
     tokens_per_second_per_user: TokensPerSecond | None = None
     bound: dict[str, str] | None = None
     """What takes most of the time: prefill and decode."""
+    would_bound: dict[str, str] | None = None
+    """What would take most of it, if it fitted; where it does not, nothing else is said of times."""
     shares: dict[str, dict[str, Ratio]] | None = None
     """Share of the step by part: prefill and decode."""
     cost_per_million_tokens: dict[str, Usd] | None = None
