@@ -17,6 +17,14 @@ describe("find or change", () => {
     expect(change("2x h100-sxm, tp 2, batch 64, 8k context")).toEqual({ on: "2x h100-sxm", changes: {}, tp: 2, batch: 64, prompt: 8192 });
     expect(change("fp8 weights and fp8 kv at batch 64")).toEqual({ weights: "fp8", kv: "fp8", batch: 64 });
   });
+  it("takes a newcomer's questions", () => {
+    expect(change("does qwen3 in fp8 fit on two H100s at batch 64 and 8k context?")).toEqual({ model: "qwen3-8b", weights: "fp8", on: "2x h100-sxm", changes: {}, batch: 64, prompt: 8192 });
+    expect(change("fp8 weights 2 h100 batch 64 8k context")).toEqual({ weights: "fp8", on: "2x h100-sxm", changes: {}, batch: 64, prompt: 8192 });
+    expect(change("how much would fp8 kv help?")).toEqual({ kv: "fp8" });
+    expect(commands("does it fit?", app, [{ name: "fit", title: "Fit" }] as never)[0]?.id).toBe("v-fit");
+    expect(commands("what limits decode?", app, [])[0]?.id).toBe("limits");
+    expect(commands("why is TPOT that number?", app, [])[0]?.id).toBe("why-tpot");
+  });
   it("falls back where a part means nothing", () => {
     expect(change("batch 64, purple")).toEqual({ batch: 64 });
     expect(commands("purple, green", app, [])).toEqual([]);

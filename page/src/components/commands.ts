@@ -4,7 +4,7 @@ import { counted, devicesOf, SEGMENTS, TITLES, type Change } from "../state/scen
 import { text as shownAs } from "../format";
 import { later } from "./later.svelte";
 import { count } from "./numbers";
-import { deviceName, formatName, modelName, SUBJECTS } from "../words";
+import { boundOf, deviceName, formatName, modelName, SUBJECTS } from "../words";
 import type { View } from "../views/registry";
 
 export interface Command {
@@ -76,10 +76,28 @@ export const hubId = (text: string): string => /^(?:https?:\/\/)?(?:www\.)?(?:hu
 /** What to do for a model that is not here. */
 export const HUB = "Nothing is fetched from the network: download its config.json there and drop it on the page.";
 
+/** What begins with a word comes before what only contains it; of a device's forms, the usual one. */
+const rank = (name: string, word: string): number => Number(!name.startsWith(word)) * 2 + Number(!name.includes("-sxm"));
 const AXES: Record<string, keyof Change> = { tp: "tp", pp: "pp", cp: "cp", dp: "dp", ep: "ep" };
 
+const COUNTED: Record<string, number> = { one: 1, two: 2, three: 3, four: 4, eight: 8, sixteen: 16 };
+
+/** A question as the phrases that it asks with: "does llama 70b in fp8 fit on two H100s" names three; what starts a phrase of its own is cut off. */
+export function plainly(typed: string): string {
+  return typed
+    .replace(/\?+\s*$/, "")
+    .replace(/^\s*(?:does|do|will|would|can)\s+(?:it\s+)?(?=\S)/i, "")
+    .replace(/\b(?:how much )?would\s+(.*?)\s+help$/i, "$1")
+    .replace(/(?<=\S)\s+fit(?=\s|$)/i, "")
+    .replace(/\b(one|two|three|four|eight|sixteen)\s+(?=[a-z]+\d)/gi, (_, word: string) => `${COUNTED[word.toLowerCase()]}x `)
+    .replace(/\b(\d+)\s+(?=(?:[abh]\d{2,3}|mi\d{3}x|gb\d{3}|l40|l4|t4)s?\b)/gi, "$1x ")
+    .replace(/\b((?:[abh]\d{2,3}|mi\d{3}x|gb\d{3}))s\b/gi, "$1")
+    .replace(/(?<=\S)\s+(?=(?:batch|prompt|output|answer|context|tp|pp|cp|dp|ep)\s+\d|\d+\s*[x×]\s*[a-z]|\d[\d.,]*[km]?i?\s+(?:context|prompt|output|answer)\b|(?:bf16|fp16|fp8|int8|int4|nvfp4|mxfp4)\b)/gi, ", ");
+}
+
 /** Commands that a phrase could mean, best first; several things said at once ("2x h100, batch 64, 8k context") are one change. */
-export function commands(phrase: string, app: App, views: View[]): Command[] {
+export function commands(typed: string, app: App, views: View[]): Command[] {
+  const phrase = plainly(typed);
   const parts = phrase.split(/,(?!\d{3}\b)|;|\b(?:and|at|on|with|in)\b/i).map((part) => part.trim()).filter(Boolean);
   if (parts.length < 2) return single(phrase, app, views);
   const found = parts.map((part) => single(part, app, views).find((each) => each.kind === "change"));
@@ -123,8 +141,7 @@ function single(phrase: string, app: App, views: View[]): Command[] {
   const devices = Number(/^(\d+)\s*[x×*]\s*/.exec(compare?.[1] ?? text)?.[1] ?? counted(s.on)?.count ?? devicesOf(s));
   const words = name.split(/\s+/).filter(Boolean);
   const has = (row: { name: string; title?: string; also?: string[] }) => words.length > 0 && words.every((word) => `${row.name} ${row.title ?? ""} ${row.also ?? ""}`.toLowerCase().includes(word));
-  // What begins with the phrase comes before what only contains it.
-  const first = (rows: Row[] = []): Row[] => rows.filter((row) => has(row as never)).sort((a, b) => Number(!String(a.name).startsWith(words[0]!)) - Number(!String(b.name).startsWith(words[0]!)));
+  const first = (rows: Row[] = []): Row[] => rows.filter((row) => has(row as never)).sort((a, b) => rank(String(a.name), words[0]!) - rank(String(b.name), words[0]!));
   if (name.length > 1) {
     for (const row of first(app.shelves.devices).slice(0, 5)) {
       const what: Change = { on: devices > 1 ? `${devices}x ${row.name}` : row.name, changes: {} };
@@ -142,7 +159,13 @@ function single(phrase: string, app: App, views: View[]): Command[] {
     change(`x-${field}`, `${name} × ${Number(factor)}, of the machine’s own`, { changes: { ...(s.changes as object), [field]: `${Number(factor)}x` } });
     break;
   }
-  const why = /^why\s*(.*)$/.exec(text);
+  const limits = /^what\s+(?:limits|binds|bounds)\s*(decode|prefill)?/.exec(text);
+  if (limits) {
+    const phase = limits[1] ?? "decode";
+    const bound = (now?.bound ?? now?.would_bound)?.[phase];
+    act("limits", `What limits ${phase}`, "why", () => { app.view = "step"; app.option("phase", phase === "prefill" ? phase : ""); app.selection = ""; }, bound && `${boundOf(bound)}${now?.bound ? "" : ", if it fitted"}`);
+  }
+  const why = /^why\s*(.*)$/.exec(text.replace(/\b(?:is|was|so|that|this|the|number)\b/g, "").replace(/\s+/g, " ").trim());
   for (const [id, subject] of Object.entries(SUBJECTS)) {
     if (why ? subject.name.toLowerCase().includes(why[1]!) || subject.short.toLowerCase().includes(why[1]!) : text.length > 2 && subject.name.toLowerCase().includes(text)) act(`why-${id}`, `Why: ${subject.name.toLowerCase()}`, "why", () => { app.selection = ""; app.explain(`kpi:${id}`); }, valueOf(id));
   }
