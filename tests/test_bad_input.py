@@ -243,7 +243,7 @@ KINDS_OF_FILE = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("what", KINDS_OF_FILE)
+@pytest.mark.parametrize("what", [kind for kind in KINDS_OF_FILE if kind != "utf-16"])  # a config may be in any of Unicode's
 def test_a_file_that_is_no_config_is_refused(what: str, tmp_path: Path):
     path = str(unreadable(tmp_path, what, "json"))
     refused({"kind": "inspect", "model": path})

@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
+from os.path import exists
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +251,7 @@ def _known(folder: str) -> dict[str, str]:
 
 
 def _unknown(what: str, name: str, known: Mapping[str, str]) -> InputError:
-    if what == "system" and Path(name[:300]).exists():
+    if what == "system" and exists(name[:300]):
         return InputError(f"system: {shown(name)} is not in the catalog; a machine of your own is a file that ends in .toml")
     hint = nearest(_plain(name), known) or f"; known {what}s: {', '.join(sorted(set(known.values()))[:12])}, …"
     return InputError(f"{what}: {shown(name)} is not in the catalog{hint}")
