@@ -200,6 +200,12 @@ def test_left_over_keys_are_named():
     assert not [each for each in hf.read(acme({})).notes if "not understood" in each]
 
 
+def test_prediction_modules_that_are_not_known_are_named():
+    found = hf.read(acme({"model_type": "mimo_v2_flash", "head_dim": 16, "num_nextn_predict_layers": 3}))
+    assert found.mtp_params is None
+    assert "num_nextn_predict_layers = 3" in note(found, "prediction modules")
+
+
 @pytest.mark.parametrize(
     "changes, words",
     [

@@ -212,9 +212,12 @@ def note_defaults(k: Keys) -> None:
 
 def mtp_params(k: Keys, facts: Facts, parts: Parts, model: Model) -> int | None:
     """Parameters of the multi-token-prediction modules the checkpoint carries beside the model."""
-    if not facts.mtp:
-        return None
     keys = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
+    if not facts.mtp:
+        said = next((key for key in keys if isinstance(k.data.get(key), int) and k.data[key] > 0), "")
+        if said:
+            k.note(f"{said} = {k.data[said]}: the parameters of its prediction modules are not known and not counted")
+        return None
     count = k.count(*keys, limit="small", default=facts.mtp_layers, low=0)
     if not count:
         return None
