@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rooflab import catalog, parameters
 from rooflab.kernels import experts
 from rooflab.measure import compare, operators, tables
 
@@ -134,3 +135,62 @@ def test_held_out_shapes_do_not_depend_on_the_table():
     part = operators.held_out(frame.iloc[100:200], ["n", "k"])
     assert list(whole[100:200]) == list(part)
     assert 0.2 < whole.mean() < 0.3
+
+
+@pytest.fixture(scope="module")
+def unseen():
+    """Errors where a device, all that is known of its kind, or an engine was never measured."""
+    return {how: compare.operators_errors(OPERATORS, left_out=how)["operators"] for how in ("device", "kin", "engine")}
+
+
+def test_what_nobody_measured_is_predicted_from_relatives(unseen):
+    """A-061, A-066: one device left out: products within 14 % in bf16 and 17 % in fewer bits, attention in bf16 within 30 %."""
+    device = unseen["device"]
+    assert pooled(device, ["gemm"], dtypes=["bf16"]) <= 0.14
+    assert pooled(device, ["gemm"], dtypes=["fp8", "fp8_block", "nvfp4"]) <= 0.17
+    assert pooled(device, ["prefill_attention"], dtypes=["bf16"]) <= 0.17
+    assert pooled(device, ["decode_attention"], dtypes=["bf16"]) <= 0.30
+
+
+def test_a_gpu_of_no_known_kind_is_not_taken_for_an_ideal_one(unseen):
+    """Attention and experts of each measured device as of any GPU: shares of its peak made them a third to two thirds as long."""
+    kin = [row for row in unseen["kin"] if row["dtype"] == "bf16"]
+    assert pooled(kin, ["decode_attention", "prefill_attention", "experts"]) <= 0.32
+    bias = [row["bias"] for row in kin if row["family"] in ("decode_attention", "prefill_attention", "experts")]
+    assert len(bias) > 12
+    assert 0.85 <= float(np.median(bias)) <= 1.15
+
+
+def test_bands_of_the_unseen_hold_about_eight_in_ten(unseen):
+    """E-22: on average over families, formats, devices and engines, each counted alike; more for a GPU of no known kind."""
+    shares = {how: float(np.mean([row["coverage"] for row in rows])) for how, rows in unseen.items()}
+    assert 0.74 <= shares["device"] <= 0.88
+    assert 0.74 <= shares["engine"] <= 0.88
+    assert shares["device"] <= shares["kin"] <= 0.95
+
+
+@pytest.mark.parametrize("device", catalog.device_names())
+def test_nothing_is_more_certain_than_where_it_was_measured(device):
+    """What stands in on a device has at least the band that it has on the device it comes from."""
+    known = catalog.device(device)
+    fits = parameters.Fits(device, known.kind, known.clock)
+    for shelf in fits.shelves:
+        measured = parameters.Fits(shelf.device, "gpu", shelf.clock)
+        for fit in shelf.fits:
+            if fit.kernel:
+                continue
+            borrowed = fits.choose(fit.family, (fit.dtype,), fit.backend)
+            own = measured.choose(fit.family, (fit.dtype,), fit.backend)
+            if borrowed is not None and borrowed.source.startswith(own.source):
+                assert borrowed.low <= own.low, fit.family
+                assert borrowed.high >= own.high, fit.family
+
+
+def test_another_engine_of_a_shared_library_is_as_certain_and_another_format_is_not():
+    """Products in 16 bits are one library's; the same parameters for eight bits are a guess."""
+    fits = parameters.Fits("h100-sxm", "gpu")
+    own, shared = (fits.choose("gemm", ("bf16",), engine) for engine in ("vllm", "trtllm"))
+    assert (shared.low, shared.high) == (own.low, own.high)
+    guess = fits.choose("batched_gemm", ("int8", "bf16"), "vllm")
+    plain = fits.choose("batched_gemm", ("bf16",), "vllm")
+    assert guess.high / guess.low > 1.5 * plain.high / plain.low

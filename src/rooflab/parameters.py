@@ -286,14 +286,18 @@ def mixture(device: str, fit: Fit, version: str) -> tuple[float, float] | None:
     return ran[0].band if ran and fit.family == "experts" else None
 
 
-class Fits:
-    """The fits that apply to one device, its own first; without its own, what it would get had nobody measured it."""
+def _without_engine(shelf: Shelf, engine: str) -> Shelf:
+    return msgspec.structs.replace(shelf, fits=tuple(fit for fit in shelf.fits if fit.backend != engine))
 
-    def __init__(self, device: str, kind: str, clock: float | None = None, own: bool = True):
+
+class Fits:
+    """The fits that apply to one device, its own first; without those put away, as had nobody measured that device or engine."""
+
+    def __init__(self, device: str, kind: str, clock: float | None = None, *, without: str = ""):
         self.device, self.clock, self.group = device, clock, class_of(device, kind)
         names = dict.fromkeys((device, *self.group.parents))
-        known = [name for name in names if name in measured_devices() and (own or name != device)]
-        self.shelves = [read(FOLDER / f"{name}.toml") for name in known]
+        known = [read(FOLDER / f"{name}.toml") for name in names if name in measured_devices() and name != without]
+        self.shelves = [_without_engine(shelf, without) if without in BACKENDS else shelf for shelf in known]
 
     def said(self, backend: str) -> str:
         """Where the prices come from, for people."""
@@ -330,7 +334,9 @@ class Fits:
                     return self._expanded(backend, version)
                 if fit is not None:
                     any_of = mixture(shelf.device, fit, asked) if fit.kernel != kernel else None
-                    return self._chosen(fit, shelf, stand_in=step > 0 or name != backend, any_of=any_of)
+                    shared = step == 0 and (fit.family, fit.dtype) in SHARED
+                    stand_in = (step > 0 or name != backend) and not shared and fit.backend != "any"
+                    return self._chosen(fit, shelf, stand_in, any_of)
         return None
 
     def _same_kernels(self, shelf: Shelf) -> bool:
@@ -349,12 +355,12 @@ class Fits:
         low, high = any_of or fit.band
         values, borrowed = dict(fit.parameters), shelf.device != self.device
         if borrowed:
-            own = self.group.spread(fit)
-            low, high = (min(own[0], low), max(own[1], high)) if any_of else own
+            fast, slow = self.group.spread(fit)
+            low, high = min(fast, low), max(slow, high)  # no more certain than where it was measured
             if self.clock and shelf.clock and fit.family in CLOCKED:
                 values = {n: v * shelf.clock / self.clock if n in CYCLES else v for n, v in values.items()}
             values = self.group.adapted(fit, values)
-        if stand_in and fit.backend != "any" and (fit.family, fit.dtype) not in SHARED:
+        if stand_in:
             down, up = STAND_INS.get(fit.family, STAND_IN)
             low, high = low * down, high * up
         known = kernels.PARAMETERS[fit.family]

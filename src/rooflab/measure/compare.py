@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -97,14 +97,15 @@ def operators_errors(
     *,
     held: bool = False,
     prices: str = "fitted",
-    left_out: bool = False,
+    left_out: Literal["", "device", "kin", "engine"] = "",
     by: Sequence[str] = BY,
 ) -> dict[str, Any]:
     """Errors of every row of a table, a folder of tables, or a frame, by family, system, engine and format.
 
     Returns {"operators": [{family, system, backend, dtype, n, predicted, median, mean, p90, bias, coverage}], "skipped":
-    [{reason, n}]}. With `held` only the rows that no fit has seen count; with `left_out` a device's own fits do not, so
-    that it is predicted from the others as one nobody measured.
+    [{reason, n}]}. With `held` only the rows that no fit has seen count. With `left_out` fits are put away: those of the row's
+    "device", so that it is predicted from the others; the same for a GPU of which nothing is known but its datasheet, "kin"; or
+    those of the row's "engine", where another engine's kernels of the family were measured on the device.
     """
     sources: Sequence[Any] = tables.files(path) if isinstance(path, (str, Path)) else [path]
     batches, skipped = operators_of(sources)
@@ -114,12 +115,14 @@ def operators_errors(
         chosen = calibrate.take(batch, batch.held) if held else batch
         if not len(chosen.seconds):
             continue
+        if left_out == "engine":
+            if not _has_rivals(chosen, machine):
+                continue
+            chosen = msgspec.structs.replace(chosen, kernel="")
         key = tuple(getattr(batch, name) for name in by)
         counted[key] = counted.get(key, 0) + len(chosen.seconds)
         try:
-            groups.setdefault(key, []).append(
-                predict(chosen, machine, from_others(machine) if left_out else None, prices)
-            )
+            groups.setdefault(key, []).append(predict(chosen, machine, _unseen(chosen, machine, left_out), prices))
         except InputError as error:
             skipped[str(error)] = skipped.get(str(error), 0) + len(chosen.seconds)
     named = [(dict(zip(by, key, strict=True)), key, found) for key, found in sorted(groups.items()) if found]
@@ -128,13 +131,26 @@ def operators_errors(
 
 
 @lru_cache
-def _from_others(device: str, kind: str, clock: float | None) -> Fits:
-    return Fits(device, kind, clock, own=False)
+def _fits(device: str, kind: str, clock: float | None, without: str) -> Fits:
+    return Fits(device, kind, clock, without=without)
 
 
-def from_others(system: System) -> Fits:
-    """The fits a device would get had nobody measured it."""
-    return _from_others(system.device.name, system.device.kind, system.device.clock)
+def _unseen(batch: Batch, system: System, left_out: str) -> Fits | None:
+    """The fits a batch would get had nobody measured its device or its engine; None for what there is."""
+    device = system.device
+    name = "" if left_out == "kin" else device.name
+    if left_out in ("device", "kin"):
+        return _fits(name, device.kind, device.clock, device.name)
+    return _fits(name, device.kind, device.clock, spelling.engine(batch.backend)[0]) if left_out == "engine" else None
+
+
+def _has_rivals(batch: Batch, system: System) -> bool:
+    """Whether another engine's kernels of the family were measured on the device."""
+    if batch.backend in ("nccl", "vidur"):
+        return False
+    engine, family = spelling.engine(batch.backend)[0], calibrate.base_family(batch.family)
+    own = [shelf for shelf in fits_for(system).shelves if shelf.device == system.device.name]
+    return any(fit.family == family and fit.backend not in (engine, "any") for shelf in own for fit in shelf.fits)
 
 
 def summary(found: Sequence[Prediction], count: int) -> dict[str, Any]:
