@@ -201,7 +201,8 @@ def test_left_over_keys_are_named():
 
 
 def test_prediction_modules_that_are_not_known_are_named():
-    found = hf.read(acme({"model_type": "mimo_v2_flash", "head_dim": 16, "num_nextn_predict_layers": 3}))
+    """A.X K1 has the keys of DeepSeek-V3, but no source tells what its prediction modules hold."""
+    found = hf.read(acme({"model_type": "axk1", **LATENT, **ROUTED, "q_lora_rank": 32, "num_nextn_predict_layers": 3}))
     assert found.mtp_params is None
     assert "num_nextn_predict_layers = 3" in note(found, "prediction modules")
 
