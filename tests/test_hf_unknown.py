@@ -201,8 +201,8 @@ def test_left_over_keys_are_named():
 
 
 def test_prediction_modules_that_are_not_known_are_named():
-    """A.X K1 has the keys of DeepSeek-V3, but no source tells what its prediction modules hold."""
-    found = hf.read(acme({"model_type": "axk1", **LATENT, **ROUTED, "q_lora_rank": 32, "num_nextn_predict_layers": 3}))
+    """Youtu has DeepSeek-V3's attention, but no source tells what prediction modules of it would hold."""
+    found = hf.read(acme({"model_type": "youtu", **LATENT, "q_lora_rank": 32, "num_nextn_predict_layers": 3}))
     assert found.mtp_params is None
     assert "num_nextn_predict_layers = 3" in note(found, "prediction modules")
 
