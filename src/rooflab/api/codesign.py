@@ -25,19 +25,10 @@ def codesign_parts(ask: CodesignAsk, stopped: Callable[[], bool]) -> Iterator[tu
     model = model_of(ask.model)
     precision, notes = precision_of(model, ask)
     system = system_of(ask.on, ask.changes)
-    steps = joint.codesign_steps(
+    found = yield from joint.codesign_steps(
         model, system=system, context=ask.context, batch=ask.batch, mode=ask.mode, scope=ask.scope, depth=ask.depth,
-        weights=ask.cost_weights, refit=ask.refit, precision=precision, outside=ask.outside,
+        weights=ask.cost_weights, refit=ask.refit, precision=precision, outside=ask.outside, stopped=stopped,
     )  # fmt: skip
-    stop: bool | None = None
-    while True:
-        try:
-            part = steps.send(stop)
-        except StopIteration as end:
-            found = end.value
-            break
-        yield part
-        stop = bool(stopped())
     if found is None:
         raise InputError(STOPPED)
     yield _report(ask, model, system, found, notes)

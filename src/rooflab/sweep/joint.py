@@ -122,13 +122,15 @@ def codesign_steps(
     precision: Precision | None = None,
     outside: bool = False,
     vectorise: bool = True,
-) -> Generator[tuple[int, int], bool | None, Codesign | None]:
+    stopped: Callable[[], bool] = bool,
+) -> Generator[tuple[int, int], None, Codesign | None]:
     """Explore machines and layouts together, a few machines at a time.
 
     depth: two_stage (this machine with the suggested layout), balanced (each knob as it is or doubled: 64 machines) or
     coarse (halved, as it is, doubled: 729); `multiples` replaces these. `weights` are of the cost per knob. `refit` chooses
     the layout anew after doubling a knob, so that more memory can matter; without it the layout is kept.
-    Yields how many of how many machines are done; send True to stop, which returns None.
+    Yields how many of how many machines are done, and asks then whether it is `stopped`, which returns None. With NumPy all
+    machines are done at once, in a second at most.
     """
     if depth not in DEPTHS:
         raise InputError(f"depth: {shown(depth)} is not one of {', '.join(DEPTHS)}{nearest(str(depth), DEPTHS)}")
@@ -149,7 +151,7 @@ def codesign_steps(
     sizes: Sizes | None = None
     if key not in _known:
         sizes = _listed_sizes(asked, Grid(dict(layouts), vectorise=vectorise))
-        found = yield from _choices(asked, dict.fromkeys(knobs, values), layouts, sizes, vectorise)
+        found = yield from _choices(asked, dict.fromkeys(knobs, values), layouts, sizes, vectorise, stopped)
         if found is None:
             return None
         _remember(key, found)
@@ -173,7 +175,7 @@ Asked = ParamSpec("Asked")
 
 
 def _to_the_end(
-    steps: Callable[Asked, Generator[tuple[int, int], bool | None, Codesign | None]],
+    steps: Callable[Asked, Generator[tuple[int, int], None, Codesign | None]],
 ) -> Callable[Asked, Codesign]:
     """The same question, answered in one go."""
 
@@ -198,7 +200,8 @@ def _choices(
     layouts: Mapping[str, tuple[Any, ...]],
     sizes: Sizes,
     vectorise: bool,
-) -> Generator[tuple[int, int], bool | None, list[Choice] | None]:
+    stopped: Callable[[], bool],
+) -> Generator[tuple[int, int], None, list[Choice] | None]:
     """The best layout of every machine: in one go with NumPy, else one set of rates after another."""
     whole = math.prod(len(values) for values in knobs.values())
     if vectorise and numpy_or_none() is not None:
@@ -212,7 +215,8 @@ def _choices(
         one = {name: (value,) for name, value in zip(rated, combo, strict=True)}
         some = {"memory": knobs["memory"], **one}
         columns.append(best_layouts(asked, some, layouts, vectorise=False, sizes=sizes, counted=counted))
-        if (yield len(columns) * len(knobs["memory"]), whole):
+        yield len(columns) * len(knobs["memory"]), whole
+        if stopped():
             return None
     return [column[i] for i in range(len(knobs["memory"])) for column in columns]
 
