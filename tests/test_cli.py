@@ -467,3 +467,32 @@ def test_searches_take_the_machine_and_the_profile_as_estimates_do(run):
     assert first["tpot"] == json.loads(run("estimate", *alone, "--json")[1])["tpot"]
     plan = json.loads(run("plan", "llama-3.1-8b", *machine, "--users", "8", "--context", "1k", "--json")[1])
     assert plan["ask"]["changes"] == {"memory_bandwidth": "4 TB/s"}
+
+
+def test_ctrl_c_is_one_line_from_the_start(monkeypatch, capsys):
+    """F-02: also while the command's modules are being read."""
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rooflab.cli._guarded", stop)
+    assert main(["estimate"]) == 130
+    assert capsys.readouterr().err == "rooflab: stopped\n"
+
+
+@pytest.mark.parametrize("kind", ["document", "snapshot"])
+def test_reports_for_programs_have_no_page(run, tmp_path, kind):
+    """F-02: `ask` says how to get what is no page, and writes the page that a question is of."""
+    file = tmp_path / "question.json"
+    file.write_text(json.dumps({"kind": kind, "scenario": {"model": "llama-3.1-8b", "on": "h100-sxm"}}), encoding="utf-8")
+    status, _, complaint = run("ask", file)
+    assert (status, complaint) == (2, f"rooflab: {kind}: its report is data for programs and has no page; add --json\n")
+    assert json.loads(run("ask", file, "--json")[1])["kind"] == kind
+    if kind == "document":
+        assert run("ask", file, "--html", tmp_path / "page.html")[0] == 0
+        assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_search_stopped_at_once_has_nothing_to_report():
+    """F-02: a sweep that was cancelled before its first point says so."""
+    with pytest.raises(InputError, match="stopped before a point"):
+        api.answer({"kind": "sweep", "model": "llama-3.1-8b", "on": "h100-sxm", "vary": {"batch": "1..8"}}, cancel=lambda: True)

@@ -4,7 +4,7 @@
     rooflab.estimate("llama-3.1-8b", on="h100-sxm", batch=32, prompt=1024, output=256)
 
 Every question is a function here and returns a `Result`: a mapping over the report, with attributes, that prints as a
-page. The engine's modules lie below under the same roof, so a few of them can be called as wellooked into:
+page. The engine's modules lie below under the same roof, so a few of them can be called as well as looked into:
 `rooflab.estimate(…)` asks, `from rooflab.estimate import Workload` reaches the engine.
 """
 

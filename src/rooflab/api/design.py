@@ -135,6 +135,8 @@ def sweep_report(
     ask: SweepAsk, asked: Space, frame: Frame, notes: Sequence[str], *, named: bool = False
 ) -> SweepReport:
     """The report of an evaluated space; `named` brings only the rows that the report names."""
+    if not len(frame):
+        raise InputError("sweep: was stopped before a point was evaluated")
     goals = ask.pareto or [f"{goal}:{name}" for name, goal in OBJECTIVES.items()]
     front = frame.pareto(goals, *ask.where)
     positions = list(front) if named else kept_rows(frame, ask.rows, front)

@@ -14,19 +14,23 @@ DEBUG = "--debug"
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 answered, 1 RoofLab failed, 2 not answerable as asked."""
+    try:
+        return _guarded(list(sys.argv[1:] if args is None else args))
+    except KeyboardInterrupt:  # at any moment, while modules are read as well
+        return _say("stopped", 130)
+
+
+def _guarded(given: list[str]) -> int:
+    """The status of a command; what is wrong with it is said in one line."""
     from rooflab.cli import streams
     from rooflab.units import shown
 
-    given = list(sys.argv[1:] if args is None else args)
     debug = DEBUG in given
-    given = [each for each in given if each != DEBUG]
     streams.forgive()
     try:
-        code = _run(given)
+        code = _run([each for each in given if each != DEBUG])
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
-        return _say("stopped", 130)
     except (streams.ReaderGone, BrokenPipeError):
         streams.abandon()
         return 0
@@ -36,7 +40,9 @@ def main(args: Sequence[str] | None = None) -> int:
         if debug:
             raise
         if isinstance(problem.filename, str):  # a file that the question names
-            return _say(f"{shown(problem.filename)} cannot be read or written: {problem.strerror}; name another file", 2)
+            return _say(
+                f"{shown(problem.filename)} cannot be read or written: {problem.strerror}; name another file", 2
+            )
         return _say(f"cannot read or write: {problem.strerror or problem}", 1)
     except Exception as problem:
         if debug:

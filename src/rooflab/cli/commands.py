@@ -337,12 +337,13 @@ def _answer(question: dict[str, Any], as_json: bool, html: str | None = None) ->
     """A question's report where it was asked for; that of an estimate has a page of HTML of its own."""
     from rooflab.api import answer
 
-    if html is None or question.get("kind") != "estimate":
+    if html is None or question.get("kind") not in ("estimate", "document"):
         return pages.shower(as_json, html)(answer(question))
     pages.checked_html(html)
     from rooflab.cli import saved
 
-    pages.write_html(saved.document(question), html, quiet=as_json)
+    made = saved.document(question) if question["kind"] == "estimate" else answer(question)["html"]
+    pages.write_html(made, html, quiet=as_json)
     if as_json:
         pages.print_json(answer(question))
 

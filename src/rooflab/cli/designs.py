@@ -175,9 +175,10 @@ def _sweep(question: dict[str, Any], own: dict[str, Any], show: Callable[[Any], 
             asked, progress=seen.progress, cancel=seen.cancel, workers=own["workers"], cluster=own["cluster"],
             journal=own["resume"],
         )  # fmt: skip
+        report = sweep_report(ask, asked, frame, notes)
     if own["out"] and writer:
         _write(getattr(frame, writer), own["out"])
-    show(sweep_report(ask, asked, frame, notes))
+    show(report)
     seen.end()
 
 

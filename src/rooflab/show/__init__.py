@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from rooflab.show import chips, compared, designs, explained, performance, points, serving, shelves
 from rooflab.show.elements import Page, Report
+from rooflab.units import InputError
 
 __all__ = ["Page", "page"]
 
@@ -25,5 +26,10 @@ _PAGES: dict[str, Callable[[Report], Page]] = {
 
 
 def page(report: Report) -> Page:
-    """The page of a report (`api.answer`'s dict)."""
+    """The page of a report (`api.answer`'s dict).
+
+    Raises InputError for a report that is data for programs.
+    """
+    if report["kind"] not in _PAGES:
+        raise InputError(f"{report['kind']}: its report is data for programs and has no page; add --json")
     return _PAGES[report["kind"]](report)
