@@ -17,6 +17,7 @@ import msgspec
 from rooflab import num
 from rooflab.estimate import Figures, Scene, Workload
 from rooflab.fits import memory
+from rooflab.kernels.machine import TINY
 from rooflab.price import rates_of
 from rooflab.units import InputError, nearest, parse, shown
 from rooflab.work import Step
@@ -126,12 +127,18 @@ def time_per_token(
     """Mean seconds between tokens: a decode step, and the prompts of the others worked in between.
 
     Counts: each of the other batch − 1 requests brings one prompt per answer, `most` of them an iteration (the others wait, see
-    `backlog_wait`); of a synchronous batch, half of those that do not share an iteration with one's own.
+    `backlog_wait`), less those that were `ahead` while one's own prompt waited; of a synchronous batch, half of those that do not share an iteration with one's own.
     Source: refs.toml `loaded_serving`.
     Holds: steady closed loop.
     """
-    apart = num.minimum(num.maximum(batch - 1.0 - ahead, 0.0) / output, most)
-    return step + ((1.0 - synchrony) * apart + synchrony * (batch - together) / 2.0 / output) * prefill
+    return (
+        step
+        + (
+            (1.0 - synchrony) * num.minimum(num.maximum(batch - 1.0 - ahead, 0.0) / output, most)
+            + synchrony * (batch - together) / 2.0 / output
+        )
+        * prefill
+    )
 
 
 def backlog_wait(batch: Number, prefill: Number, output: Number, most: Number) -> Number:
@@ -151,8 +158,7 @@ def queue_wait(batch: Number, prefill: Number, step: Number, output: Number) -> 
     Source: refs.toml `loaded_serving`.
     Holds: staggered arrivals.
     """
-    residual = batch * prefill / (2.0 * output * step) * prefill * (batch - 1.0) / batch
-    return num.minimum(residual, (batch - 1.0) / 2.0 * prefill)
+    return num.minimum(batch * prefill / (output * step), batch) * prefill * (batch - 1.0) / batch / 2.0
 
 
 def convoy_wait(turns: Number, batch: Number, iteration: Number) -> Number:
@@ -305,7 +311,7 @@ def combine(pieces: Pieces, work: Workload, flight: Number, made: Engine, replic
     together = num.maximum(num.minimum(batch, most), 1.0)
     first = first + sync * synchronous_first_token(made.arrival, batch, together, prefill, step)
     first = first + slot_wait(num.maximum(flight * 1.0, batch), batch, prefill, step, output)
-    tpot = time_per_token(step, prefill, batch, together, output, sync, most, passed / prefill)
+    tpot = time_per_token(step, prefill, batch, together, output, sync, most, passed / num.maximum(prefill, TINY))
     whole = first + (output - 1.0) * tpot
     rate = flight * output / whole * replicas
     figures = Figures(
