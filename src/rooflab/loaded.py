@@ -127,7 +127,8 @@ def time_per_token(
     """Mean seconds between tokens: a decode step, and the prompts of the others worked in between.
 
     Counts: each of the other batch − 1 requests brings one prompt per answer, `most` of them an iteration (the others wait, see
-    `backlog_wait`), less those that were `ahead` while one's own prompt waited; of a synchronous batch, half of those that do not share an iteration with one's own.
+    `backlog_wait`), less those `ahead` that were worked while one's own prompt waited; of a synchronous batch, half of those
+    that do not share an iteration with one's own.
     Source: refs.toml `loaded_serving`.
     Holds: steady closed loop.
     """
