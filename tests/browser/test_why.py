@@ -148,3 +148,17 @@ def test_an_operator_that_is_not_in_the_step_gives_way_to_the_views_number(reade
     assert page.locator("svg[aria-label^=Roofline] .pt[opacity='0.32']").count() == 0
     page.evaluate("(to) => location.hash = to", f"#/step?{LLAMA}&sel=op:down")
     page.wait_for_selector("aside .crumb:has-text('FFN down')")
+
+
+def test_every_chart_says_its_finding(reader, served):
+    """F-03: what stands in place of a chart is a sentence with numbers; of Step, Fit and Limits, whatever fits."""
+    page = reader().open(f"{served}#/step?{LLAMA}")
+    said = """() => [...document.querySelectorAll('main svg.chart, main [data-chart]')].filter((each) => !each.closest('aside'))
+      .map((each) => [each.getAttribute('role'), each.getAttribute('aria-label') ?? ''])"""
+    for place, least in (("step", 5), ("fit", 4), ("limits", 8), ("step?m=llama-3.1-405b&s=h100-sxm", 1)):
+        page.evaluate("(to) => location.hash = to", f"#/{place}" if "?" in place else f"#/{place}?{LLAMA}")
+        page.wait_for_function(f"() => ({said})().length >= {least}")
+        for role, text in page.evaluate(said):
+            assert role in ("img", "group"), (place, text)
+            assert len(text.split()) >= 6, (place, text)
+            assert any(each.isdigit() for each in text) or "W_Q" in text, (place, text)
