@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import msgspec
@@ -79,7 +80,7 @@ def _mixer_name(block: Block) -> str:
         latent = f"{mixer.kv_rank}+{mixer.rope_dim}"
         return f"MLA {mixer.heads} heads, latent {latent}{_index_name(mixer.indexer)}"
     if isinstance(mixer, Recurrent):
-        return f"{mixer.form} {mixer.heads} × {mixer.key_dim} × {mixer.value_dim}"
+        return f"{mixer.form.replace('_', ' ')} {mixer.heads} × {mixer.key_dim} × {mixer.value_dim}"
     return "none"
 
 
@@ -386,7 +387,7 @@ def _model_rows() -> list[dict[str, Any]]:
             "layers": model.layers,
             "max_context": model.max_context,
             "also": hf.other_names(name),
-            "mixers": sorted({_mixer_name(block).split(" ")[0] for block in model.blocks}),
+            "mixers": sorted({re.split(r" (?=\d|heads)", _mixer_name(block))[0] for block in model.blocks}),
         }
         for name in catalog.model_names()
         for model in [model_of(name)]
