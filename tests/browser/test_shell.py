@@ -286,3 +286,20 @@ def test_whole_systems_are_told_from_devices_once_the_catalog_has_come(reader, s
     )
     page = one.open(served + "#/step?m=llama-3.1-8b&s=dgx-h100&l=tp8")
     page.wait_for_function("() => document.querySelector('[data-segment=system] .v').textContent === 'DGX H100'")
+
+
+def test_an_address_is_gone_to_even_while_a_change_settles(reader, served):
+    """The page writes its own address a moment after a change; one that the reader has entered meanwhile is not lost to it."""
+    page = reader().open(served)
+    for batch, view in ((16, "fit"), (32, "limits")):
+        page.keyboard.press("Control+k")
+        page.keyboard.type(f"batch {batch}")
+        page.keyboard.press("Enter")
+        page.wait_for_function("(batch) => location.hash.includes(`-b${batch}`)", arg=batch)
+        # Busy for longer than a change takes to settle: both are due at once then.
+        page.evaluate(
+            "() => setTimeout(() => { for (const until = performance.now() + 1000; performance.now() < until; ); })"
+        )
+        page.goto(f"{served}#/{view}?m=qwen3-8b&s=h100-sxm&w=1024-128-b{batch + 1}")
+        page.wait_for_function("(view) => document.title.toLowerCase().startsWith(view)", arg=view)
+        assert f"-b{batch + 1}" in page.evaluate("location.hash")

@@ -72,7 +72,7 @@ export class App {
     this.views = views;
     this.theme = document.documentElement.dataset.theme === "dark" ? "dark" : "light";
     this.go(location.hash || kept("last", ""));
-    if (!location.hash && this.written) addEventListener("load", () => setTimeout(() => history.replaceState(null, "", this.written)), { once: true });
+    if (!location.hash && this.written) addEventListener("load", () => setTimeout(() => this.put("replaceState", this.written)), { once: true });
     this.baselineName = same(this.baseline, START_BASELINE) && same(this.scenario, START) ? "" : kept("baselineName", "");
     door.onStatus((status, why) => {
       this.status = status;
@@ -94,6 +94,7 @@ export class App {
       $effect(() => this.mirror(this.hash));
     });
     addEventListener("hashchange", () => {
+      this.address = location.hash;
       if (location.hash === this.written) return;
       // What comes next is a step from here, and does not settle with what was left.
       clearTimeout(this.timer);
@@ -137,6 +138,7 @@ export class App {
 
   /** Show what an address names; a packed model comes a moment later. */
   go(hash: string, written = hash): void {
+    this.address = location.hash;
     const packed = /[?&]mx=(~[^&]*)/.exec(hash)?.[1];
     if (packed !== undefined) {
       this.unpacking = true;
@@ -164,22 +166,31 @@ export class App {
     if (this.timer !== undefined && before.split("?")[0] !== hash.split("?")[0]) this.settle(); // a view is a step of its own
     this.written = hash;
     if (!before) {
-      history.replaceState(null, "", hash);
+      this.put("replaceState", hash);
       this.settle(); // the first address is the opening's: no change settles together with it
       return;
     }
     if (this.timer === undefined) {
-      if (!location.hash) history.replaceState(null, "", before); // the opening scenario stays a step of its own
-      history.pushState(null, "", hash);
-    } else if (!this.moving) history.replaceState(null, "", hash);
+      if (!location.hash) this.put("replaceState", before); // the opening scenario stays a step of its own
+      this.put("pushState", hash);
+    } else if (!this.moving) this.put("replaceState", hash);
     clearTimeout(this.timer);
     this.timer = setTimeout(this.settle, SETTLED_MS);
+  }
+
+  /** What stands in the address by our own hand, or was followed. */
+  private address = "";
+  /** Write the address; but where the reader has gone to another, of which we are told next, that one stays. */
+  private put(how: "pushState" | "replaceState", hash: string): void {
+    if (location.hash !== this.address) return;
+    history[how](null, "", hash);
+    this.address = location.hash;
   }
 
   private settle = (): void => {
     clearTimeout(this.timer);
     this.timer = undefined;
-    if (location.hash !== this.written) history.replaceState(null, "", this.written);
+    if (location.hash !== this.written) this.put("replaceState", this.written);
     keep("last", this.written);
     keep("baselineName", this.baselineName);
   };
