@@ -322,6 +322,20 @@ def test_an_untuned_kernel_stands_for_nobody_else():
         assert (chosen.parameters.memory < 0.25) == (expected == "fp8")
 
 
+def test_a_cache_rewritten_each_step_is_one_engines_way():
+    """SGLang on H100 turns a whole cache of eight-bit latents into sixteen bits for every token; others are not charged for it."""
+    op = Op(name="decode", kind="latent_attention", part="attention", format="fp8", dtype="bf16")
+    passes = {
+        (device, engine): Fitted(catalog.system(device), Layout(), OPERATOR, engine)
+        .chosen("latent_decode", op)[0]
+        .parameters.recast
+        for device in ("h100-sxm", "h200-sxm", "l40s")
+        for engine in ("sglang", "vllm")
+    }
+    assert passes.pop(("h100-sxm", "sglang")) == passes.pop(("h200-sxm", "sglang")) > 1.0
+    assert set(passes.values()) == {0.0}
+
+
 @pytest.mark.parametrize("rows", [1.0, 8.0, 16.0])
 def test_little_arithmetic_does_not_slow_a_thin_product(rows):
     """H20 has H100's memory or better and a seventh of its arithmetic: decode's products are not slower there."""

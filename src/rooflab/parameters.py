@@ -223,6 +223,13 @@ def _special(fit: Fit) -> bool:
     return fit.family == "experts" and fit.parameters.get("memory", 1.0) < LEAST_STREAM
 
 
+def _without_recast(fit: Fit) -> Fit:
+    """A fit without the passes over the whole cache in which one engine's latent kernel turns eight bits into sixteen."""
+    if fit.family != "latent_decode" or fit.parameters.get("recast", 0.0) < 1.0:
+        return fit
+    return msgspec.structs.replace(fit, parameters={**fit.parameters, "recast": 0.0})
+
+
 def _over_latents(fit: Fit) -> bool:
     """Whether a prompt's kernel works on the latents themselves: one engine's choice, which others do not share."""
     return fit.family == "latent_prefill" and fit.parameters.get("tiles", attention.SHARED) == attention.SHARED
@@ -330,6 +337,7 @@ class Fits:
                 foreign = name != backend or not (shelf.device == self.device or self._same_kernels(shelf))
                 if fit is not None and foreign and _special(fit):
                     continue
+                fit = _without_recast(fit) if fit is not None and foreign else fit
                 if fit is not None and name != backend and _over_latents(fit):
                     return self._expanded(backend, version)
                 if fit is not None:
