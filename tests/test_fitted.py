@@ -323,7 +323,7 @@ def test_an_untuned_kernel_stands_for_nobody_else():
 
 
 def test_a_cache_rewritten_each_step_is_one_engines_way():
-    """SGLang on H100 turns a whole cache of eight-bit latents into sixteen bits for every token; others are not charged for it."""
+    """SGLang on H100 turns a whole cache of eight-bit latents into sixteen bits for every token; others need not."""
     op = Op(name="decode", kind="latent_attention", part="attention", format="fp8", dtype="bf16")
     passes = {
         (device, engine): Fitted(catalog.system(device), Layout(), OPERATOR, engine)
