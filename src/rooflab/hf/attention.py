@@ -123,7 +123,7 @@ def latent(k: Keys, facts: Facts, hidden: int, window: int = 0) -> LatentAttenti
     other += hidden if switch(k, facts.out_bias) else 0
     other += rope if facts.rope_norm else 0
     other += heads if switch(k, facts.sinks) else 0
-    selects = k.has("index_n_heads") and not window  # a windowed layer needs no selection
+    selects = bool(k.find("index_n_heads")[1]) and not window  # a windowed layer needs no selection
     return LatentAttention(
         heads=heads,
         query_rank=query_rank,
@@ -140,13 +140,17 @@ def latent(k: Keys, facts: Facts, hidden: int, window: int = 0) -> LatentAttenti
 
 def indexer(k: Keys, query_width: int) -> Indexer:
     """The sparse selector of DeepSeek's kind: per-head queries from the latent, one key, one weight a head."""
-    head_dim, kind = k.count("index_head_dim", limit="head"), k.data.get("indexer_types") or "full"
+    heads, head_dim, topk = (
+        k.count(key, limit=limit, default=k.find(key)[1])
+        for key, limit in (("index_n_heads", "heads"), ("index_head_dim", "head"), ("index_topk", "tokens"))
+    )
+    kind = k.data.get("indexer_types") or "full"
     if kind not in ("full", "shared"):
         raise InputError(f"{k.name('indexer_types')} has the unknown kind {shown(kind)}; known: full, shared")
     return Indexer(
-        heads=k.count("index_n_heads", limit="heads"),
+        heads=heads,
         head_dim=head_dim,
-        topk=k.count("index_topk", limit="tokens"),
+        topk=topk,
         query_width=query_width,
         other_params=2 * head_dim,
         owns_keys=kind == "full",

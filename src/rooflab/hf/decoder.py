@@ -94,7 +94,7 @@ def layer_keys(k: Keys, i: int) -> Keys:
 
 def with_index_kinds(k: Keys, layers: int) -> Keys:
     """Which layers select keys themselves and which reuse the selection before, where a pattern or a stride says."""
-    if not k.has("index_n_heads") or k.has("indexer_types"):
+    if not k.find("index_n_heads")[1] or k.has("indexer_types"):
         return k
     pattern = k.find("index_topk_pattern")[1]
     if isinstance(pattern, str):

@@ -41,6 +41,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     window: str = "key"
     """Which layers are windowed when no list of layer kinds says: key (all, if the window key is set) | none |
     qwen (above max_window_layers, if use_sliding_window) | even | pattern (all but every n-th)."""
+    kinds: str = ""
+    """Kinds of layers, over and over, where the file lists none."""
     positions: str = ""
     """Key with the number of learned positions."""
     positions_offset: int = 0

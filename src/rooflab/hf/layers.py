@@ -54,6 +54,9 @@ def kinds(k: Keys, facts: Facts, layers: int) -> list[Kind]:
         found = reader(k, layers)
         if found:
             return found
+    if facts.kinds:
+        words = facts.kinds.split()
+        return [_word(k, "layer_types", words[i % len(words)]) for i in range(layers)]
     cross = {i for i in k.list("cross_attention_layers") if isinstance(i, int)}
     return [Kind("cross") if i in cross else _windowed(k, facts, i) for i in range(layers)]
 
@@ -110,7 +113,7 @@ def _linear_lists(k: Keys, layers: int) -> list[Kind]:
 def _intervals(k: Keys, layers: int) -> list[Kind]:
     """Every n-th layer is full attention among linear ones."""
     if k.find("linear_num_value_heads")[1] and k.find("full_attention_interval")[1]:
-        step = k.count("full_attention_interval", limit="layers")
+        step = k.count("full_attention_interval", limit="layers", default=4)
         return [FULL if (i + 1) % step == 0 else RECURRENT for i in range(layers)]
     if k.has("attn_layer_period"):
         period = k.count("attn_layer_period", limit="layers")

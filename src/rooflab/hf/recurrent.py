@@ -15,6 +15,10 @@ def recurrent(k: Keys, hidden: int) -> Recurrent:
     """The linear mixer a config describes, recognised by the keys only that mixer has."""
     if k.has("linear_attn_config") or k.find("linear_head_dim")[1]:
         return kda(k, hidden)
+    if k.has("no_kda_lora", "kda_safe_gate", "kda_lower_bound"):  # as many and as wide heads as the attention has
+        heads = k.count(*HEADS, limit="heads")
+        sizes = {"linear_num_heads": heads, "linear_head_dim": head_dim_of(k, hidden, heads)}
+        return kda(Keys({**k.data, **sizes}, k.path, k.notes, k.nested, k.seen), hidden)
     if k.find("linear_num_value_heads")[1]:
         return gated_delta_net(k)
     if k.find("mamba_n_heads", "mamba_num_heads", "mamba_headdim", "mamba_head_dim")[1]:
@@ -25,7 +29,7 @@ def recurrent(k: Keys, hidden: int) -> Recurrent:
         return mamba1(k, hidden)
     if k.find("conv_L_cache")[1]:
         return short_convolution(k, hidden)
-    if k.find("lru_width")[1]:
+    if k.find("lru_width")[1] or k.has("conv1d_width"):
         return rg_lru(k, hidden)
     if k.has("attn_type_list") or k.model_type.startswith("minimax"):
         return lightning(k, hidden)
@@ -73,7 +77,8 @@ def kda(k: Keys, hidden: int) -> Recurrent:
     else:
         heads, dim = k.count("linear_num_heads", limit="heads"), k.count("linear_head_dim", limit="head")
         kernel = k.count("short_conv_kernel_size", "linear_conv_kernel_dim", limit="small")
-        gates, low_rank = 2 * heads * dim, 0
+        full = k.flag("no_kda_lora", default=True)
+        gates, low_rank = (2 * heads * dim, 0) if full else (2 * dim, 2 * dim * heads * dim)
     width = heads * dim
     return Recurrent(
         form="kda",
