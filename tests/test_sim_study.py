@@ -239,6 +239,48 @@ def test_a_cache_sets_out_when_the_decode_side_has_taken_its_blocks():
     assert roomy.finish[1] < run.finish[1]
 
 
+def test_a_cache_that_arrives_while_others_decode_starts_at_the_next_boundary():
+    """The first answer has 200 tokens; the second request's cache is there in the midst of them and waits for no completion."""
+    traffic = Traffic(arrival=[0.0, 0.5], prompt=[96, 96], output=[200, 2])
+    link = Transfer(bytes_per_token=100.0, bandwidth=1e6, latency=0.25)
+    run = simulate_split(traffic, Stage(SURFACE, ROOM, 1), Stage(SURFACE, ROOM, 1), link)
+    run.check()
+    way = round(math.ldexp(96 * 100.0 / 1e6, 44)) + round(math.ldexp(0.25, 44))
+    step = SURFACE.segment(1, 300)[0] + SURFACE.segment(1, 300)[1] * 300  # longer than any of its iterations
+    ready = run.arrival[1] + SURFACE.mixed(0, 0, [(96, 0)]) + way
+    assert ready < run.finish[0]
+    # one boundary until its blocks are taken, one until it starts, and its own iteration beside the other
+    assert ready < run.first[1] < ready + 2 * step + SURFACE.mixed(1, 300, [(1, 95)])
+
+
+def test_who_was_preempted_comes_before_new_caches():
+    """Iterations of 5 ms. Two requests of one token, with answers of five and four, start in six blocks of one token, the second
+    an iteration later as its cache comes second. At 20 ms five blocks are used and two are needed: the second goes, with three
+    tokens to compute again. The third's prompt is there at 22 ms and would fit at 25, but waits until the second has its
+    blocks, at 30, when the first has ended: its first token is made from 35 to 40."""
+    limits = msgspec.structs.replace(ROOM, blocks=6, block_tokens=1)
+    traffic = Traffic(arrival=[0.0, 0.0, 0.017], prompt=[1, 1, 1], output=[5, 4, 2])
+    link = Transfer(bytes_per_token=1.0, bandwidth=1e9)
+    run = simulate_split(traffic, Stage(LineSurface(5e-3), ROOM, 1), Stage(LineSurface(5e-3), limits, 1), link)
+    run.check()
+    assert run.preempted == [0, 1, 0]
+    times = [math.ldexp(at, -run.bits) for at in (run.finish[0], run.first[2], run.finish[1])]
+    assert times == pytest.approx([0.030, 0.040, 0.040], abs=1e-6)
+
+
+def test_blocks_stay_lent_where_the_prefill_side_plans_ahead():
+    """Decided ahead, a request that has ended holds its slot for an iteration more: here the second prompt's, in which its own
+    cache sets out. Its six of ten blocks come back when that has arrived, and the third prompt, which needs six, starts then."""
+    tight = msgspec.structs.replace(ROOM, blocks=10, block_tokens=16, budget=96, asynchronous=True)
+    traffic = Traffic(arrival=[0.0] * 3, prompt=[96, 48, 96], output=[2] * 3)
+    link = Transfer(bytes_per_token=100.0, bandwidth=1e6, latency=0.25)
+    run = simulate_split(traffic, Stage(SURFACE, tight, 1), Stage(SURFACE, ROOM, 1), link)
+    run.check()
+    way = round(math.ldexp(96 * 100.0 / 1e6, 44)) + round(math.ldexp(0.25, 44))
+    first = SURFACE.mixed(0, 0, [(96, 0)])
+    assert run.admitted == [0, first, first + way]
+
+
 def test_a_full_decode_side_keeps_the_prefill_side_full():
     """Three prompts of six blocks, twelve on the prefill side: the third is admitted when the second's cache has gone, and that
     sets out when the first request has ended on the decode side."""
