@@ -249,7 +249,7 @@ def _known(folder: str) -> dict[str, str]:
     return {**_aliases().get(folder, {}), **{stem: stem for stem in _stems(folder, ending)}}
 
 
-def _is_path(name: str) -> bool:
+def _there(name: str) -> bool:
     try:
         return Path(name[:300]).exists()
     except (OSError, ValueError):  # longer than a file's name may be, or with a zero in it
@@ -257,7 +257,7 @@ def _is_path(name: str) -> bool:
 
 
 def _unknown(what: str, name: str, known: Mapping[str, str]) -> InputError:
-    if what == "system" and _is_path(name):
+    if what == "system" and _there(name):
         return InputError(f"system: {shown(name)} is not in the catalog; a machine of your own is a file that ends in .toml")
     hint = nearest(_plain(name), known) or f"; known {what}s: {', '.join(sorted(set(known.values()))[:12])}, …"
     return InputError(f"{what}: {shown(name)} is not in the catalog{hint}")

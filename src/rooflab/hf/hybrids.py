@@ -338,6 +338,13 @@ def xlstm(k: Keys, facts: Facts) -> Parts:
 def zamba(k: Keys, facts: Facts) -> Parts:
     """Zamba 1 and 2: state spaces, and one or a few shared transformer layers that read the embedding beside the stream."""
     hidden, layers = k.count(*HIDDEN, limit="hidden"), layer_count(k)
+    if k.has("attn_layer_period") and not k.has("layers_block_type", "layer_types"):  # counted from the fourth layer on
+        period, offset = (
+            k.count("attn_layer_period", limit="layers"),
+            k.count("attn_layer_offset", limit="layers", low=0),
+        )
+        later = ["hybrid" if i % period == offset else "mamba" for i in range(layers)]
+        k = renamed(k, layer_types=["mamba", "mamba", "hybrid", *later])
     chosen = kinds(k, facts, layers)
     hybrid = sum(kind.name == "hybrid" for kind in chosen)  # int
     if k.model_type == "zamba2":

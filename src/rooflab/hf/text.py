@@ -90,7 +90,10 @@ def built(k: Keys) -> tuple[Facts, Parts]:
     facts = family(k)
     if facts is not None:
         k.extra_defaults = dict(facts.defaults)
-        return facts, BUILDERS[facts.build](k, facts)
+        parts = BUILDERS[facts.build](k, facts)
+        if not k.has("layer_types", "layers_block_type"):
+            unknown.refuse_unlisted(k, parts.layers)
+        return facts, parts
     unknown.refuse_uncounted(k)
     said, model_type = list(k.notes), k.model_type
     kin = unknown.by_kin(k)

@@ -236,15 +236,20 @@ SHOWN = 8
 """Most keys that a note names."""
 
 
-def note_unread(k: Keys, layers: list[Block]) -> None:
-    """Name the keys that look like sizes or switches of the architecture and that nothing read; refuse other mixers."""
-    telling = [key for key, value in k.data.items() if _tells(key, value)]
-    others = [key for key in telling if OTHER_MIXERS.search(key.lower())]
+def refuse_unlisted(k: Keys, layers: list[Block]) -> None:
+    """Refuse a config with keys of layers that are not attention where nothing says which layers those are."""
+    others = [key for key, value in k.data.items() if OTHER_MIXERS.search(key.lower()) and _tells(key, value)]
     if others and not any(isinstance(layer.mixer, Recurrent) for layer in layers):
         raise InputError(
-            f"model_type {k.model_type or 'absent'!r} is not known, and its config has keys of layers that are not attention "
+            f"the config (model_type {k.model_type or 'absent'!r}) has keys of layers that are not attention "
             f"({', '.join(others[:SHOWN])}) but does not say which layers those are; add layer_types"
         )
+
+
+def note_unread(k: Keys, layers: list[Block]) -> None:
+    """Name the keys that look like sizes or switches of the architecture and that nothing read; refuse other mixers."""
+    refuse_unlisted(k, layers)
+    telling = [key for key, value in k.data.items() if _tells(key, value)]
     unread = [key for key in telling if key not in k.seen]
     experts = [key for key in unread if "expert" in key.lower() and not isinstance(k.data[key], bool)]
     if experts and not any(isinstance(layer.ffn, MoE) for layer in layers):
