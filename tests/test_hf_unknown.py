@@ -213,6 +213,7 @@ def test_prediction_modules_that_are_not_known_are_named():
         ({"mamba_d_state": 16, "mamba_d_conv": 4, "mamba_n_heads": 8}, r"mamba_d_state.*layer_types"),
         ({"linear_num_value_heads": 4, "linear_key_head_dim": 16}, r"linear_num_value_heads.*layer_types"),
         ({"moe_num_primary_experts": 32, "moe_num_active_primary_experts": 4}, r"moe_num_primary_experts.*num_experts"),
+        ({"model_type": "lfm3", "conv_L_cache": 3}, r"conv_L_cache.*layer_types"),
         ({"layer_types": ["telepathy"] * 6}, "telepathy"),
         ({"model_type": "rwkv7"}, "version 4"),
         ({"model_type": "stripedhyena"}, "convolutions"),
