@@ -178,3 +178,43 @@ def test_in_forced_colours_marks_keep_hue_and_lines_take_the_reader_s_ink(reader
         assert found["roof"] == found["own"]
         assert found["chip"] == "rgb(219, 124, 0)"
         assert found["strip"] not in ("rgba(0, 0, 0, 0)", found["own"])
+
+
+def test_a_tooltip_can_be_reached_and_dismissed_and_stays(reader, served):
+    """ux §13, WCAG 1.4.13: the pointer goes to it, it stays there, Esc dismisses it, it goes when the pointer has left."""
+    page = reader().open(served)
+    mark = page.locator("svg.chart .pt[aria-label^='Attention']").first.bounding_box()
+    x, y = mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2
+    page.mouse.move(x, y)
+    page.wait_for_selector(".tip")
+    words, box = page.inner_text(".tip"), page.locator(".tip").bounding_box()
+    page.mouse.move(x, box["y"] + box["height"] / 2, steps=12)
+    page.wait_for_timeout(700)
+    assert page.inner_text(".tip") == words
+    page.keyboard.press("Escape")
+    assert page.locator(".tip").count() == 0
+    page.mouse.move(x, y + 3)
+    page.wait_for_selector(".tip")
+    page.mouse.move(x, 5)
+    page.wait_for_selector(".tip", state="detached")
+
+
+def test_what_a_title_says_is_told_to_keyboard_and_touch(reader, served):
+    """The exact number of a focused figure, and of a cell that is touched; Esc dismisses it."""
+    page = reader().open(served)
+    page.keyboard.press("Tab")
+    page.locator("[data-kpi=tpot]").focus()
+    page.wait_for_selector(".tip")
+    assert page.inner_text(".tip") == page.get_attribute("[data-kpi=tpot]", "title")
+    page.keyboard.press("Escape")
+    assert page.locator(".tip").count() == 0
+    phone = reader(viewport={"width": 390, "height": 844}, has_touch=True).open(served + "#/compare")
+    cell = phone.locator("[data-quantity=tpot] td").first
+    cell.tap()
+    phone.wait_for_selector(".tip")
+    assert phone.inner_text(".tip") == cell.get_attribute("title")
+    box = phone.locator(".tip").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+    phone.locator("#finding").tap()
+    phone.wait_for_selector(".tip", state="detached")
