@@ -27,7 +27,7 @@ describe("what a browser kept", () => {
 });
 
 describe("names", () => {
-  it.each([["  FP8   weights ", "FP8 weights", ""], ["", "", "Give it a name"], ["a\u202eb", "a\u202eb", "cannot be seen"], ["x".repeat(101), "x".repeat(101), "At most"]])("%j", (text, name, problem) => {
+  it.each([["  FP8   weights ", "FP8 weights", ""], ["", "", "Give it a name"], ["a\u202eb", "ab", "cannot be seen"], [" a \u200b b\u2066", "a b", "cannot be seen"], ["\u200b", "", "Give it a name"], ["\u05e9\u05dc\u05d5\u05dd 2", "\u05e9\u05dc\u05d5\u05dd 2", ""], ["x".repeat(101), "x".repeat(101), "At most"]])("%j", (text, name, problem) => {
     expect(nameOf(text).name).toBe(name);
     expect(nameOf(text).problem).toContain(problem);
   });

@@ -514,7 +514,24 @@ def test_a_thousand_saved_scenarios_can_be_found(reader, local, store, tmp_path)
     picks.get_by_role("button", name="number 123", exact=True).click()
     columns(page, 3)
     assert values(page, "tpot")[2] == estimate(batch=1)["tpot"]
-    page.get_by_label("Name to save under").fill("one too many")
+    page.get_by_label("Find a saved scenario").fill("number 99")
+    page.get_by_role("button", name="As a list").click()
+    rows = page.get_by_role("table", name="Saved scenarios").locator("[data-row]")
+    assert rows.count() == 19  # 99, 199 to 999, 990 to 998
+    page.get_by_role("columnheader", name="Name").get_by_role("button").click()
+    assert rows.first.get_attribute("data-row") == "number 199"
+    rows.first.click()
+    columns(page, 4)
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Delete these 19").click()
+    page.wait_for_function("() => document.querySelector('.toast')?.textContent.startsWith('Deleted 19 scenarios')")
+    assert len(Store(store).all()) == 981
+    page.locator(".toast").get_by_role("button", name="Undo").click()
+    page.wait_for_function("() => document.querySelectorAll('.list [data-row]').length === 19")
+    assert len(Store(store).all()) == 1000
+    page.get_by_label("Name to save under").fill("one too\u200b many")
+    page.get_by_role("button", name="Save this one").click()
+    assert "characters that cannot be seen" in page.inner_text(".compare [role=alert]")
     page.get_by_role("button", name="Save this one").click()
     page.wait_for_selector(".compare [role=alert]")
     assert "holds 1,000 scenarios already" in page.inner_text(".compare [role=alert]")

@@ -303,3 +303,42 @@ def test_an_address_is_gone_to_even_while_a_change_settles(reader, served):
         page.goto(f"{served}#/{view}?m=qwen3-8b&s=h100-sxm&w=1024-128-b{batch + 1}")
         page.wait_for_function("(view) => document.title.toLowerCase().startsWith(view)", arg=view)
         assert f"-b{batch + 1}" in page.evaluate("location.hash")
+
+
+def test_a_printout_is_light_and_whole_with_nothing_to_press(reader, served):
+    """ux §7: on paper the finding, its scenario, every panel and why, in the light theme; tables are not cut."""
+    page = reader(color_scheme="dark").open(served)
+    page.wait_for_selector("aside.why .big")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 718, "height": 1000})  # A4 within its margins
+    for gone in (".top", ".panel .dots", ".base .btn", ".foot .link:not(.note)", ".hint"):
+        assert page.locator(f"{gone}:visible").count() == 0, gone
+    for there in ("#finding", ".scen", "[data-kpi=tpot]", "aside.why .big", ".foot .note"):
+        assert page.locator(there).first.is_visible(), there
+    ground = "(each) => getComputedStyle(document.querySelector(each)).backgroundColor"
+    assert page.evaluate(ground, ".panel") == "rgb(255, 255, 255)"
+    cut = page.evaluate(
+        "() => [...document.querySelectorAll('.tbl')].filter((each) => each.getBoundingClientRect().right > innerWidth).length"
+    )
+    assert cut == 0
+    assert page.pdf(format="A4")[:5] == b"%PDF-"
+
+
+def test_in_forced_colours_what_is_chosen_is_seen(reader, served):
+    """What is pressed keeps its ground and its text, what only a shadow marks has an outline."""
+    page = reader(forced_colors="active").open(served)
+    outline = "(each) => getComputedStyle(document.querySelector(each)).outlineStyle"
+    assert page.evaluate(outline, "[data-segment=precision]") == "solid"
+    assert page.evaluate(outline, "[data-segment=model]") == "none"
+    assert page.evaluate(outline, ".kpi[aria-pressed=true]") == "solid"
+    page.click("[data-segment=layout]")
+    pressed = page.locator(".editor button[aria-pressed=true]").first
+    ground, ink = pressed.evaluate("(each) => [getComputedStyle(each).backgroundColor, getComputedStyle(each).color]")
+    assert ground != ink
+    assert (
+        page.evaluate(
+            "(each) => getComputedStyle(document.querySelector(each)).forcedColorAdjust",
+            ".editor button[aria-pressed=true]",
+        )
+        == "none"
+    )

@@ -34,12 +34,14 @@ export function read(text: string | null): { records: Saved[]; problem: string; 
 
 export const written = (records: Saved[], version = ""): string => JSON.stringify({ rooflab: "scenarios", format: FORMAT, version, scenarios: records }, null, 1);
 
-/** One line of plain text, or what is wrong with it. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}]+/gu;
+/** One line of plain text; or what is wrong with it, and what it could be. */
 export function nameOf(text: string): { name: string; problem: string } {
-  const name = text.replace(/\s+/g, " ").trim();
+  const typed = text.replace(/\s+/g, " ").trim();
+  const name = typed.replace(UNSEEN, "").replace(/ +/g, " ").trim();
   if (!name) return { name, problem: "Give it a name" };
   if (name.length > 100) return { name, problem: "At most 100 characters" };
-  if (/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}]/u.test(name)) return { name, problem: "It holds characters that cannot be seen" };
+  if (name !== typed) return { name, problem: "It held characters that cannot be seen; this is the name without them" };
   return { name, problem: "" };
 }
 

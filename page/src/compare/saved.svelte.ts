@@ -114,7 +114,7 @@ class SavedList {
       });
       return [...now, ...named];
     });
-    if (!names.length && records.length) this.problem = `A browser keeps at most ${MOST} scenarios: delete some first.`;
+    if (!names.length && records.length) this.problem = `A browser keeps at most ${MOST} scenarios and has ${this.all.length} already: delete some, or export them to a file first.`;
     return names;
   }
 
