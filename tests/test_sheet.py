@@ -6,6 +6,7 @@ import re
 import pytest
 from test_document import EVIL, TINY, Read
 
+from rooflab import api
 from rooflab.cli import main
 from rooflab.document import curves
 from rooflab.show.sheet import MOST_ROWS, sheet
@@ -162,3 +163,9 @@ def test_a_page_has_a_name_that_browsers_open(capsys, file):
     assert main(["sweep", *MODEL, "--vary", "batch=1..8", "--html", file]) == 2
     assert "--html: " in (complaint := capsys.readouterr().err)
     assert "must end in .html" in complaint
+
+
+def test_columns_that_are_not_there_are_not_drawn():
+    """A question may ask for fewer columns than a chart would need."""
+    report = api.answer({"kind": "sharded", "model": "qwen3-8b", "context": 4096, "columns": ["tp"], "axes": {"tp": [1, 2]}})
+    assert "<svg" not in sheet(report)

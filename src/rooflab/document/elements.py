@@ -50,7 +50,10 @@ def table(
 ) -> str:
     """A table; cells are HTML already."""
     sides = [' class="n"' if index in right else "" for index in range(len(heads))]
-    head = "".join(f"<th{side}>{escape(each)}</th>" for each, side in zip(heads, sides, strict=True))
+    head = "".join(
+        f"<th{side}>{escape(each)}</th>" if each else f"<td{side}></td>"
+        for each, side in zip(heads, sides, strict=True)
+    )
     lines = []
     for index, row in enumerate(rows):
         kind = f' class="{kinds[index]}"' if index < len(kinds) and kinds[index] else ""

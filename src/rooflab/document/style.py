@@ -72,7 +72,7 @@ td code{{display:inline-block;min-width:200px}}td small{{color:var(--ink3);font-
 svg.curve{{min-width:300px}}svg .line{{stroke:var(--ink);stroke-width:2}}
 svg .line.thin{{stroke:var(--ink3);stroke-width:1.3}}svg .line.compute{{stroke:var(--compute)}}
 svg .line.memory,svg .line.kv{{stroke:var(--memory)}}svg .line.weights{{stroke:var(--weights)}}
-svg .dots{{stroke:var(--ink4);stroke-width:4;stroke-linecap:round}}
+.whole{{white-space:nowrap}}svg .dots{{stroke:var(--ink4);stroke-width:3;stroke-linecap:round;stroke-opacity:.6}}
 svg .limit{{stroke:var(--bad);stroke-dasharray:5 3}}svg .labs{{fill:var(--ink);font-weight:650}}svg .bad{{fill:var(--bad)}}
 svg .over{{fill:none;stroke:var(--bad);stroke-width:2}}
 """

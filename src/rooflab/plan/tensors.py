@@ -14,7 +14,7 @@ import msgspec
 
 from rooflab import graph
 from rooflab.graph.formulas import cache_bytes
-from rooflab.model import Attention, LatentAttention, Model, MoE, Recurrent
+from rooflab.model import Attention, LatentAttention, Model, MoE
 from rooflab.work import Layout, Op, Precision, Step
 
 _NAMES = {

@@ -67,7 +67,8 @@ def _sections(blocks: Sequence[Block]) -> list[str]:
 def _block(block: Block) -> str:
     if isinstance(block, Table):
         right = [index for index, column in enumerate(block.columns) if column.right]
-        rows = [[_cell(cell) for cell in row] for row in block.rows]
+        wraps = [column.wraps for column in block.columns]
+        rows = [[_cell(cell, free) for cell, free in zip(row, wraps, strict=True)] for row in block.rows]
         return table([column.title for column in block.columns], rows, right)
     if isinstance(block, Verdict):
         return f"<p><b>{escape(block.text)}</b> {escape(block.detail)}</p>"
@@ -78,11 +79,13 @@ def _block(block: Block) -> str:
     return listed(block.lines) if block.points else "".join(f"<p>{escape(line)}</p>" for line in block.lines)
 
 
-def _cell(cell: Cell | str) -> str:
-    if isinstance(cell, str):
-        return escape(cell).replace("  ", "&ensp;")
-    tone = f' class="{cell.tone}"' if cell.tone in ("good", "bad") else ""
-    return f"<span{tone}>{escape(cell.text)}</span>"
+def _cell(cell: Cell | str, wraps: bool) -> str:
+    """A cell as HTML: words in their tone, on one line unless their column wraps."""
+    found = Cell(cell) if isinstance(cell, str) else cell
+    kinds = [found.tone] if found.tone in ("good", "bad") else []
+    kinds += [] if wraps else ["whole"]
+    text = escape(found.text).replace("  ", "&ensp;")
+    return f'<span class="{" ".join(kinds)}">{text}</span>' if kinds else text
 
 
 def _again(report: Report) -> str:
@@ -110,6 +113,8 @@ def _charts(report: Report) -> list[str]:
 def _frontier(rows: Report, front: Sequence[int], across: str, up: str) -> list[tuple[str, str]]:
     """Points of a search on two figures, the frontier as a line."""
     columns, units = rows["columns"], rows["units"]
+    if not {across, up} <= set(columns):
+        return []
 
     def point(at: int) -> tuple[float, float] | None:
         x, y = columns[across][at], columns[up][at]
@@ -142,9 +147,7 @@ def _tick(at: float, unit: str) -> str:
 def _sweep(report: Report) -> list[tuple[str, str]]:
     goals = [goal.partition(":")[2] for goal in report["best"]][:2]
     rows = report["table"]
-    if len(goals) < 2 or any(goal not in rows["columns"] for goal in goals):
-        return []
-    return _frontier(rows, report["pareto"], goals[0], goals[1])
+    return _frontier(rows, report["pareto"], *goals) if len(goals) > 1 else []
 
 
 def _simulate(report: Report) -> list[tuple[str, str]]:
