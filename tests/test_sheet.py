@@ -169,3 +169,17 @@ def test_columns_that_are_not_there_are_not_drawn():
     """A question may ask for fewer columns than a chart would need."""
     report = api.answer({"kind": "sharded", "model": "qwen3-8b", "context": 4096, "columns": ["tp"], "axes": {"tp": [1, 2]}})
     assert "<svg" not in sheet(report)
+
+
+def test_the_line_of_a_frontier_is_of_its_two_figures():
+    """D-149: a frontier of three goals has rows that others beat in two of them; the line leaves those out."""
+    report = api.answer({"kind": "sharded", "model": "qwen3-8b", "context": 131072, "rows": "pareto"})
+    columns = report["table"]["columns"]
+    places = [(columns["devices"][at], columns["latency"][at]) for at in report["pareto"]]
+    beaten = [one for one in places if any(two[0] <= one[0] and two[1] <= one[1] and two != one for two in places)]
+    assert beaten
+    said = next(found["aria-label"] for tag, found in Read(sheet(report)).tags if tag == "svg")
+    assert f"{len(places) - len(beaten)} points on the frontier" in said
+    named = api.answer({"kind": "sweep", "model": "llama-3.1-8b", "on": "h100-sxm", "vary": {"batch": [1, 8, 64]},
+                        "pareto": ["ttft", "min:cost"]})  # fmt: skip
+    assert "cost against ttft" in sheet(named)

@@ -110,8 +110,9 @@ def _charts(report: Report) -> list[str]:
     return [section("At a glance", f'<div class="pair">{"".join(figures)}</div>')] if figures else []
 
 
-def _frontier(rows: Report, front: Sequence[int], across: str, up: str) -> list[tuple[str, str]]:
-    """Points of a search on two figures, the frontier as a line."""
+def _frontier(rows: Report, front: Sequence[int], goals: Sequence[str]) -> list[tuple[str, str]]:
+    """Points of a search on two of its goals ("max:figure"), and what of the frontier nothing beats in both as a line."""
+    (along, _, across), (rising, _, up) = [goal.rpartition(":") for goal in goals[:2]]
     columns, units = rows["columns"], rows["units"]
     if not {across, up} <= set(columns):
         return []
@@ -120,7 +121,13 @@ def _frontier(rows: Report, front: Sequence[int], across: str, up: str) -> list[
         x, y = columns[across][at], columns[up][at]
         return (float(x), float(y)) if x is not None and y is not None and x > 0 and y > 0 else None
 
-    line = sorted({found for at in front if (found := point(at)) is not None})
+    places = {found for at in front if (found := point(at)) is not None}
+    line: list[tuple[float, float]] = []
+    signs = [-1.0 if goal == "max" else 1.0 for goal in (along, rising)]
+    for each in sorted(places, key=lambda place: (signs[0] * place[0], signs[1] * place[1])):
+        if not line or signs[1] * each[1] < signs[1] * line[-1][1]:
+            line.append(each)
+    line.sort()
     every = [found for at, fine in enumerate(rows["feasible"]) if fine and (found := point(at)) is not None]
     if len(line) < 2:
         return []
@@ -145,9 +152,8 @@ def _tick(at: float, unit: str) -> str:
 
 
 def _sweep(report: Report) -> list[tuple[str, str]]:
-    goals = [goal.partition(":")[2] for goal in report["best"]][:2]
-    rows = report["table"]
-    return _frontier(rows, report["pareto"], *goals) if len(goals) > 1 else []
+    goals = list(report["best"])
+    return _frontier(report["table"], report["pareto"], goals) if len(goals) > 1 else []
 
 
 def _simulate(report: Report) -> list[tuple[str, str]]:
@@ -188,8 +194,8 @@ def _curve(curve: list[dict[str, Any]], figures: Sequence[str], unit: str, title
 
 _CHARTS: dict[str, Callable[[Report], list[tuple[str, str]]]] = {
     "sweep": _sweep,
-    "sharded": lambda report: _frontier(report["table"], report["pareto"], "devices", "latency"),
-    "codesign": lambda report: _frontier(report["machines"], report["pareto"], "cost", "latency"),
+    "sharded": lambda report: _frontier(report["table"], report["pareto"], ("min:devices", "min:latency")),
+    "codesign": lambda report: _frontier(report["machines"], report["pareto"], ("min:cost", "min:latency")),
     "simulate": _simulate,
 }
 
