@@ -129,8 +129,7 @@ def codesign_steps(
     depth: two_stage (this machine with the suggested layout), balanced (each knob as it is or doubled: 64 machines) or
     coarse (halved, as it is, doubled: 729); `multiples` replaces these. `weights` are of the cost per knob. `refit` chooses
     the layout anew after doubling a knob, so that more memory can matter; without it the layout is kept.
-    Yields how many of how many machines are done, and asks then whether it is `stopped`, which returns None. With NumPy all
-    machines are done at once, in a second at most.
+    Yields how many of how many machines are done (with NumPy all at once) and asks whether it is `stopped`: then it returns None.
     """
     if depth not in DEPTHS:
         raise InputError(f"depth: {shown(depth)} is not one of {', '.join(DEPTHS)}{nearest(str(depth), DEPTHS)}")
@@ -163,9 +162,7 @@ def codesign_steps(
     if baseline is not None:
         second = f"{key} {baseline} {refit}"
         if second not in _known:
-            if sizes is None and refit:
-                sizes = _listed_sizes(asked, Grid(dict(layouts), vectorise=vectorise))
-            own = sizes if refit else None
+            own = (sizes or _listed_sizes(asked, Grid(dict(layouts), vectorise=vectorise))) if refit else None
             _remember(second, _doublings(asked, machines.row(baseline), layouts, own, vectorise))
         doublings = _known[second]
     return Codesign(machines=machines, pareto=pareto, baseline=baseline, doublings=doublings)
