@@ -455,7 +455,12 @@ def test_a_newcomers_questions_are_answered_from_the_page(reader, served):
     page.wait_for_function("() => document.querySelector('#finding')?.textContent.includes('memory-bound')")
     page.click("[data-kpi=tpot]")
     page.wait_for_function("() => document.querySelector('.why .t')?.textContent === 'Time per output token'")
-    page.wait_for_selector(".why .f:has-text('tpot')")
+    page.wait_for_function(  # the formula ends at the number above it
+        "() => [...document.querySelectorAll('.why .f b')].at(-1)?.textContent"
+        " === document.querySelector('.why .big b').textContent"
+    )
+    # A step is a straight line in its context: the mean over an answer of 256 is that of its middle.
+    assert page.locator(".why .f .q").last.inner_text() == f"step at {8192 + 256 // 2:,} tokens of context"
     assert page.locator(".why li button").count() >= 4  # what adds up to it, each to be opened
 
 
