@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from difflib import SequenceMatcher
+from functools import cache
 
 from msgspec.structs import replace
 
@@ -126,9 +127,10 @@ def _likeness(k: Keys, model_type: str) -> float:
     return len(known & mine) / max(len(known | (mine & _words())), 1)
 
 
-def _words() -> set[str]:
+@cache
+def _words() -> frozenset[str]:
     """Every key that some class has."""
-    return {key for values in class_defaults().values() for key in values}
+    return frozenset(key for values in class_defaults().values() for key in values)
 
 
 # ------------------------------------------------------------------------------------------------ keys alone

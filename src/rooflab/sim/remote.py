@@ -10,7 +10,16 @@ from rooflab.sim.clock import NEVER
 from rooflab.sim.engine import Replica
 
 
-class PrefillReplica(Replica):
+class Remote(Replica):
+    """A replica that may sit with work it cannot start until something from outside has happened."""
+
+    def _next_to_come(self) -> int:
+        """When the next request comes that is not here yet."""
+        arrival = self._inbox[self._next][0] if self._next < len(self._inbox) else NEVER
+        return arrival if arrival > self._seen else NEVER
+
+
+class PrefillReplica(Remote):
     """Computes prompts and keeps their blocks until it is told when another replica has read them."""
 
     def __init__(self, *given: Any, reads: Callable[[int], bool], **more: Any):
@@ -58,11 +67,10 @@ class PrefillReplica(Replica):
 
     def _next_cause(self) -> int:
         back = self._lent[0][0] if self._lent else NEVER
-        arrival = self._inbox[self._next][0] if self._next < len(self._inbox) else NEVER
-        return min(back, arrival if arrival > self._seen else NEVER)
+        return min(back, self._next_to_come())
 
 
-class DecodeReplica(Replica):
+class DecodeReplica(Remote):
     """Takes blocks for a request first; then its cache sets out, and when it is here the request starts, before all others."""
 
     def __init__(self, *given: Any, fetch: Callable[[int, int], int], **more: Any):
@@ -87,8 +95,7 @@ class DecodeReplica(Replica):
         return self._seen < self._delivered < NEVER or (not self._arriving and super()._may_rest())
 
     def _next_cause(self) -> int:
-        arrival = self._inbox[self._next][0] if self._next < len(self._inbox) else NEVER
-        return min(self._delivered, arrival if arrival > self._seen else NEVER)
+        return min(self._delivered, self._next_to_come())
 
     def _head(self) -> int:
         if self._delivered <= self._seen:
